@@ -132,3 +132,8 @@ fn quorum_auth() {
 fn principal() {
     explore("principal", 2_000);
 }
+
+#[test]
+fn tls_ports() {
+    explore("tls_ports", 200);
+}

@@ -1,10 +1,11 @@
 #!/bin/bash
 # The server of the C client's tests, called as the script tests/zkServer.sh that comes with them:
-#   server.sh {start|startClean|startCleanReadOnly|stop}
+#   server.sh {start|startClean|startCleanReadOnly|startRequireSASLAuth [JAAS-FILE] [readOnly]|stop}
 # C_SUITE_WORK is a directory for its files; INTEROP_PEER, ZEBU, C_SUITE_JARS and C_SUITE_LOGGING say what is started.
-# The tests set ZKMAXCNXNS and EXTRA_JVM_ARGS. Status 0: it serves, or it is gone.
+# C_SUITE_CERTS has the key stores. The tests set ZKMAXCNXNS and EXTRA_JVM_ARGS. Status 0: it serves, or it is gone.
 set -u
 work=${C_SUITE_WORK:?is not set}
+certs=${C_SUITE_CERTS:?is not set}
 port=${ZOOPORT:-22181}
 
 stop_server() {
@@ -37,6 +38,15 @@ case ${1:-} in
         mode=read-only
         extra=(-Dreadonlymode.enabled=true)
         ;;
+    startRequireSASLAuth)
+        extra=(-Dzookeeper.sessionRequireClientSASLAuth=true
+            -Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider)
+        [ -z "${2:-}" ] || extra+=("-Djava.security.auth.login.config=$2")
+        if [ -n "${3:-}" ]; then
+            mode=read-only
+            extra+=(-Dreadonlymode.enabled=true)
+        fi
+        ;;
     stop) exit 0 ;;
     *) echo "server.sh does not know ${1:-nothing}" >&2; exit 2 ;;
 esac
@@ -45,6 +55,9 @@ mkdir -p "$work/data"
 {
     printf 'tickTime=500\ninitLimit=10\nsyncLimit=5\nlocalSessionsEnabled=true\nadmin.enableServer=false\n4lw.commands.whitelist=*\n'
     printf 'dataDir=%s\nclientPort=%s\nmaxClientCnxns=%s\n' "$work/data" "$port" "${ZKMAXCNXNS:-100}"
+    printf 'secureClientPort=22281\nserverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n'
+    printf 'ssl.keyStore.location=%s/server.jks\nssl.keyStore.password=password\n' "$certs"
+    printf 'ssl.trustStore.location=%s/servertrust.jks\nssl.trustStore.password=password\n' "$certs"
     # One server of three is without a leader for ever.
     [ "$mode" = standalone ] || printf 'server.%s\n' 1=localhost:22881:23881 2=localhost:22882:23882 3=localhost:22883:23883
 } >"$work/zoo.cfg"

@@ -3,10 +3,10 @@
 
 The tests start their servers with two scripts, tests/zkServer.sh and $ZKROOT/bin/zkServer.sh; here the first is server.sh
 beside this file and the second is ours, or one that starts Apache ZooKeeper. Each fixture has a process of its own, so
-that an abort ends only its own tests. A fixture with a failed test is repeated up to twice. TLS and SASL are left out of
-the build.
+that an abort ends only its own tests. A fixture with a failed test is repeated up to twice. The client has OpenSSL and
+Cyrus SASL; its key stores are those of its own script gencerts.sh.
 
-    suite.py [FIXTURE…]    names replace the selection: suite.py Zookeeper_multi
+    suite.py [FIXTURE…]    names replace the selection: suite.py Zookeeper_multi Zookeeper_SASLAuth::testClientSASL
 """
 
 import os
@@ -25,7 +25,12 @@ from source_release import SourceRelease  # noqa: E402
 from suite_program import fail, hold_ports, required, run_or_fail  # noqa: E402
 
 PROJECT = HERE.parent.parent
-QUICK = ["Zookeeper_multi", "Zookeeper_readOnly", "Zookeeper_clientretry"]
+OPTIONS = HERE / "cmake-options.txt"
+# Of fixtures with many restarts only some tests.
+QUICK = ["Zookeeper_multi", "Zookeeper_readOnly", "Zookeeper_clientretry", "Zookeeper_SASLAuth::testServerRequireClientSASL",
+         "Zookeeper_SASLAuth::testClientSASL", "Zookeeper_simpleSystem::testSSL"]
+# The place where the tests look for certificates.
+CERTIFICATES = pathlib.Path("/tmp/certs")
 FIXTURE_LIMIT_SECONDS = 600
 # An ensemble has ten seconds to start. The watcher of testHangingClient does not expect ZINVALIDSTATE, which the client returns
 # if the handle is closed at that moment: 3 of 25 runs with Apache, 2 of 25 with Zebu, on a busy machine.
@@ -34,7 +39,7 @@ REPEATS = 2
 # is none of four of them.
 REPEATS_BY_CHANCE = {"Zookeeper_reconfig": 12}
 # The ports in server.sh; the tests name the first one.
-PORTS = [22181, 22881, 22882, 22883, 23881, 23882, 23883]
+PORTS = [22181, 22281, 22881, 22882, 22883, 23881, 23882, 23883]
 # A test may print between its name and its result.
 RESULT = re.compile(r"^(\w+)::(\w+)(.*?) : (OK|assertion|error)", re.MULTILINE | re.DOTALL)
 APACHE = """#!/bin/bash
@@ -56,7 +61,7 @@ class Build(SourceRelease):
     """ZooKeeper's source release and the program zktest."""
 
     def __init__(self):
-        super().__init__("c-suite", HERE / "pom.xml", "parent")
+        super().__init__("c-suite", HERE / "pom.xml", "parent", [OPTIONS])
         # A script of the release's name that calls ours, wherever the project is.
         script = self.client / "tests/zkServer.sh"
         script.write_text(f'#!/bin/sh\nexec "{HERE}/server.sh" "$@"\n')
@@ -71,8 +76,15 @@ class Build(SourceRelease):
         records = self.source / "zookeeper-jute/src/main/resources/zookeeper.jute"
         run_or_fail(["java", "-cp", f"{self.jars}/*", "org.apache.jute.compiler.generated.Rcc", "-l", "c", records],
                     "not ok records", cwd=self.client / "generated")
-        options = ["-DWANT_CPPUNIT=ON", "-DWITH_OPENSSL=OFF", "-DWITH_CYRUS_SASL=OFF", "-DCMAKE_BUILD_TYPE=Debug",
-                   "-DCMAKE_C_FLAGS=-w", "-DCMAKE_CXX_FLAGS=-w"]
+        certificates = self.root / "certificates"
+        certificates.mkdir()
+        # Its name is in no certificate check of these tests.
+        run_or_fail(["bash", self.client / "ssl/gencerts.sh", "tests.zookeeper.apache.org"], "not ok certificates",
+                    cwd=certificates)
+        for header, package in (("openssl/ssl.h", "libssl-dev"), ("sasl/sasl.h", "libsasl2-dev")):
+            if not (pathlib.Path("/usr/include") / header).exists():
+                fail(f"not ok configure: {header} is missing; install {package}")
+        options = OPTIONS.read_text().split()
         run_or_fail(["cmake", "-S", self.client, "-B", self.root / "build", *options], "not ok configure")
         run_or_fail(["cmake", "--build", self.root / "build", "--target", "zktest"], "not ok compile")
 
@@ -80,8 +92,26 @@ class Build(SourceRelease):
         names = set()
         for file in (self.client / "tests").glob("*.cc"):
             names.update(re.findall(r"CPPUNIT_TEST_SUITE\((\w+)\)", file.read_text(encoding="utf-8", errors="replace")))
-        # Both need a JAAS file and a server with SASL.
-        return sorted(names - {"Zookeeper_SASLAuth"})
+        return sorted(names)
+
+
+class Certificates:
+    """The client's certificates at the place that is written in the tests."""
+
+    def __init__(self, made):
+        self.made = made
+
+    def __enter__(self):
+        # A link that an earlier run left behind leads to certificates of this suite.
+        if CERTIFICATES.is_symlink() and CERTIFICATES.readlink().name == self.made.name:
+            CERTIFICATES.unlink()
+        try:
+            CERTIFICATES.symlink_to(self.made)
+        except FileExistsError:
+            fail(f"not ok start: {CERTIFICATES} exists; the tests want their own certificates there")
+
+    def __exit__(self, *_):
+        CERTIFICATES.unlink(missing_ok=True)
 
 
 class Suite:
@@ -97,7 +127,7 @@ class Suite:
         else:
             shutil.copy(PROJECT / "bin/zkServer.sh", script)
             (root / "bin/zebu").symlink_to(required("ZEBU"))
-        self.environment = {**os.environ, "C_SUITE_WORK": str(work), "C_SUITE_JARS": f"{build.jars}/*",
+        self.environment = {**os.environ, "C_SUITE_WORK": str(work), "C_SUITE_CERTS": str(build.root / "certificates"), "C_SUITE_JARS": f"{build.jars}/*",
                             "C_SUITE_LOGGING": str(HERE.parent / "java/logback.xml"), "ZKROOT": str(root),
                             "TMPDIR": str(work)}
 
@@ -154,7 +184,8 @@ def main():
     if not held:
         fail(f"not ok start: another test program uses one of the ports {PORTS}")
     print(f"version ZooKeeper {build.version()}'s C client, its own tests", flush=True)
-    with tempfile.TemporaryDirectory(prefix="zebu-c-", ignore_cleanup_errors=True) as directory:
+    with (tempfile.TemporaryDirectory(prefix="zebu-c-", ignore_cleanup_errors=True) as directory,
+          Certificates(build.root / "certificates")):
         suite = Suite(build, pathlib.Path(directory))
         chosen = sys.argv[1:] or (build.fixtures() if required("INTEROP_PART") == "full" else QUICK)
         for fixture in chosen:

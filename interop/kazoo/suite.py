@@ -21,10 +21,13 @@ import environment
 
 # A test that hangs must end before the caller's patience does. The longest one takes about 35 s.
 TEST_LIMIT_SECONDS = 120
-# Its client never gives up a SASL exchange with a server that has no SASL, and no signal ends its thread. Each of
-# these tests therefore has a process of its own, which can be stopped.
+# Its client may wait for ever in a SASL exchange, and no signal ends its thread. Each of these tests therefore has a
+# process of its own, which can be stopped.
 ALONE = "test_sasl.py"
 ALONE_LIMIT_SECONDS = 30
+# Kazoo's start() is woken by the session and then asks for the state. If the refusal of a wrong password has arrived by
+# then, it raises a time-out instead of AuthFailedError: 2 of 60 times with Apache, and as often with Zebu.
+ALONE_REPEATS = 3
 # The ports that one server of the suite uses, counted from its first.
 PORTS_OF_A_SERVER = 5
 # Reservations of the chosen ports, for as long as this process runs.
@@ -148,13 +151,20 @@ class Suite:
         if not names:
             environment.fail(f"not ok {ALONE}: no tests were found in it")
         for name in names:
+            self.run_one_alone(name)
+
+    def run_one_alone(self, name):
+        for left in reversed(range(ALONE_REPEATS)):
             status = self.run([f"{self.tests}/{ALONE}::{name}"])
-            if self.report.exists():
-                print_results(self.report)
-            else:
-                where = ALONE.removesuffix(".py") + "." + name.replace("::", ".")
-                why = f"hangs: stopped after {ALONE_LIMIT_SECONDS} s" if status is None else f"status {status}"
-                print(f"not ok {where}: {why}", flush=True)
+            if status != 1 or left == 0:
+                break
+            print(f"repeats {name}", flush=True)
+        if self.report.exists():
+            print_results(self.report)
+        else:
+            where = ALONE.removesuffix(".py") + "." + name.replace("::", ".")
+            why = f"hangs: stopped after {ALONE_LIMIT_SECONDS} s" if status is None else f"status {status}"
+            print(f"not ok {where}: {why}", flush=True)
 
 
 def stop_group(process):

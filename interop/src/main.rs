@@ -1,6 +1,7 @@
 //! Runs Zebu and Apache ZooKeeper side by side and compares what clients see, and what it costs.
 #![expect(clippy::print_stdout, reason = "a command-line tool: its report goes to standard output")]
 
+mod access;
 mod apache;
 mod bench;
 mod client;
@@ -18,8 +19,10 @@ mod mixed;
 mod netlab;
 mod observers;
 mod outcome;
+mod protected;
 mod reconfig;
 mod steady;
+mod stores;
 mod trio;
 
 use std::path::PathBuf;
@@ -68,6 +71,10 @@ enum Command {
     /// Form ensembles of Apache and Zebu in groups with weights, with observers at followers and without a
     /// log
     Observers(observers::Arguments),
+    /// Compare who may do what with Apache: random ACLs and identities by x509, SASL and digest
+    Access(access::Arguments),
+    /// Connect the shell and the tools by TLS and SASL to a server of Apache or Zebu
+    Protected(protected::Arguments),
     /// Measure Apache and Zebu under the same load, one after the other, and print both
     Bench(bench::Arguments),
     /// Time single steps of a server: decode, prepare, apply, watches, log, snapshot
@@ -189,6 +196,8 @@ fn main() -> Result<ExitCode> {
         Command::Mixed(arguments) => Ok(mixed::run(&arguments)?.into()),
         Command::Netlab(arguments) => Ok(netlab::run(&arguments)?.into()),
         Command::Observers(arguments) => Ok(observers::run(&arguments)?.into()),
+        Command::Access(arguments) => Ok(access::run(&arguments)?.into()),
+        Command::Protected(arguments) => Ok(protected::run_all(&arguments)?.into()),
         Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Micro(arguments) => micro::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Echo => bench::serve_echo().map(|()| ExitCode::SUCCESS),

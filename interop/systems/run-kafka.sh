@@ -1,17 +1,28 @@
 #!/bin/bash
-# Apache Kafka in ZooKeeper mode on a server of its own: run-kafka.sh [--servers 3]
+# Apache Kafka in ZooKeeper mode on a server of its own: run-kafka.sh [--servers 3] [--protection tls|sasl]
 # The broker, the topic and the records must survive restarts of either side. With three servers also the death of the
-# one that leads, while records go in. See server.sh for the environment.
-[ "${1:-}" = --servers ] && server_count=$2
+# one that leads, while records go in. With protection the brokers use TLS with a certificate, or SASL, and own their
+# nodes: nobody else may change these. See server.sh for the environment.
+protection=none
+while [ $# -gt 1 ]; do
+    case $1 in
+        --servers) server_count=$2 ;;
+        --protection) protection=$2 ;;
+        *) break ;;
+    esac
+    shift 2
+done
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../java/lib.sh"
 . "$here/server.sh"
+. "$here/protection.sh"
 fetch_jars kafka "$here/kafka/pom.xml"
 say_version "Apache Kafka (ZooKeeper mode)" kafka kafka_2.13
 compile kafka "$here"/kafka/src/*.java
 open_scratch kafka
 records=10000
 system_pids=
+java_words=()
 declare -A broker_pid broker_port
 
 start_broker() { # ID
@@ -24,18 +35,42 @@ listeners=PLAINTEXT://127.0.0.1:${broker_port[$1]}
 log.dirs=$directory/logs
 zookeeper.connect=$server_connect/kafka
 zookeeper.session.timeout.ms=6000
+zookeeper.connection.timeout.ms=60000
 num.network.threads=1
 num.io.threads=2
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
+$(broker_protection)
 END
-    java -Xmx512m -XX:+UseSerialGC -Dorg.slf4j.simpleLogger.defaultLogLevel=info -Dorg.slf4j.simpleLogger.showDateTime=true \
+    java "${java_words[@]}" -Xmx512m -XX:+UseSerialGC -Dorg.slf4j.simpleLogger.defaultLogLevel=info -Dorg.slf4j.simpleLogger.showDateTime=true \
         -cp "$made/kafka/jars/*" kafka.Kafka "$directory/server.properties" >>"$directory/log" 2>&1 &
     broker_pid[$1]=$!
     system_pids="$system_pids $!"
     wait_for_port "${broker_port[$1]}" "$!" "broker $1"
+}
+
+# Properties of a broker that uses TLS or SASL, and that owns its nodes.
+broker_protection() {
+    [ "$protection" = none ] || echo zookeeper.set.acl=true
+    [ "$protection" = tls ] || return 0
+    cat <<END
+zookeeper.ssl.client.enable=true
+zookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty
+zookeeper.ssl.keystore.location=$scratch/stores/system.jks
+zookeeper.ssl.keystore.password=$store_password
+zookeeper.ssl.truststore.location=$scratch/stores/trust.jks
+zookeeper.ssl.truststore.password=$store_password
+END
+}
+
+# The nodes of a broker belong to its id, and a client without one cannot change them.
+nodes_belong_to() { # ID
+    local plain=${server_port:-${member_port[1]:-}}
+    java -Xmx128m -XX:+UseSerialGC -Dorg.slf4j.simpleLogger.defaultLogLevel=off -Dzookeeper.sasl.client=false \
+        -cp "$made/kafka/classes:$made/kafka/jars/*" NodeOwner "127.0.0.1:$plain" "$1" \
+        /kafka/brokers/ids /kafka/brokers/topics /kafka/config/topics /kafka/admin/delete_topics
 }
 
 stop_broker() { # ID SIGNAL
@@ -101,12 +136,18 @@ session_kept() {
     fi
 }
 
+protect "$protection"
+[ "$protection" != sasl ] || java_words=("-Djava.security.auth.login.config=$scratch/client.jaas" -Dzookeeper.fips-mode=false)
 start_server
 step "the broker starts" start_broker 0
 step "one broker is registered" client 0 brokers 1
 step "a topic is created" client 0 create first 3 1
 step "$records records go in" client 0 produce first $records
 step "$records records come out" client 0 consume first $records
+case $protection in
+    tls) step "its nodes belong to its certificate" nodes_belong_to "$x509_id" ;;
+    sasl) step "its nodes belong to its SASL user" nodes_belong_to "$sasl_id" ;;
+esac
 stop_broker 0 TERM
 step "the broker starts again" start_broker 0
 step "the records are still there" client 0 consume first $records

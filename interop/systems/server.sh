@@ -7,6 +7,10 @@ server_binary=${ZEBU:-$(dirname "$made")/release/zebu}
 server_pid=
 server_count=${server_count:-1}
 declare -A member_pid member_port
+# Set by protect: whether clients use the TLS port, lines for every zoo.cfg, words for every command line.
+server_secure=
+server_lines=
+server_properties=()
 
 # free_port: a port that nobody listens on at this moment.
 free_port() {
@@ -52,8 +56,10 @@ maxClientCnxns=0
 extendedTypesEnabled=true
 admin.enableServer=false
 4lw.commands.whitelist=*
+$server_lines
 END
         server_connect=127.0.0.1:$server_port
+        [ -z "$server_secure" ] || server_connect=$(add_secure_port "$scratch/server")
     fi
     run_server "$scratch/server"
     server_pid=$!
@@ -63,28 +69,36 @@ END
     }
 }
 
+# add_secure_port DIRECTORY: to its zoo.cfg; says where clients find it.
+add_secure_port() {
+    local port
+    port=$(free_port)
+    printf 'secureClientPort=%s\nsecureClientPortAddress=127.0.0.1\n' "$port" >>"$1/zoo.cfg"
+    echo 'serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory' >>"$1/zoo.cfg"
+    echo "localhost:$port"
+}
+
 # run_server DIRECTORY: in the background, with the zoo.cfg that is there; $! is its process.
 run_server() {
     if [ "${ZEBU_SYSTEMS_SERVER:-zebu}" = apache ]; then
         fetch_jars java-client "$project/interop/java/java-client/pom.xml"
         java -Xmx256m -Dzookeeper.extendedTypesEnabled=true -Dznode.container.checkIntervalMs=2000 \
             "-Dlogback.configurationFile=$project/interop/java/logback.xml" -Dinterop.log=INFO \
-            -cp "$made/java-client/jars/*" org.apache.zookeeper.server.quorum.QuorumPeerMain \
+            "${server_properties[@]}" -cp "$made/java-client/jars/*" org.apache.zookeeper.server.quorum.QuorumPeerMain \
             "$1/zoo.cfg" >>"$1/log" 2>&1 &
     else
         [ -x "$server_binary" ] || could_not_run "no zebu at $server_binary; build it or set ZEBU"
-        "$server_binary" serve "$1/zoo.cfg" -Dznode.container.checkIntervalMs=2000 >>"$1/log" 2>&1 &
+        "$server_binary" serve "${server_properties[@]}" -Dznode.container.checkIntervalMs=2000 "$1/zoo.cfg" >>"$1/log" 2>&1 &
     fi
 }
 
 # start_ensemble: all members, the first time on free ports and empty directories, later on the same ones.
 start_ensemble() {
-    local number members=
+    local number address members=
     if [ -z "${server_connect:-}" ]; then
         for number in $(seq "$server_count"); do
             member_port[$number]=$(free_port)
             members+="server.$number=127.0.0.1:$(free_port):$(free_port)"$'\n'
-            server_connect=${server_connect:+$server_connect,}127.0.0.1:${member_port[$number]}
         done
         for number in $(seq "$server_count"); do
             mkdir -p "$scratch/server-$number/data"
@@ -100,8 +114,12 @@ maxClientCnxns=0
 extendedTypesEnabled=true
 admin.enableServer=false
 4lw.commands.whitelist=*
+$server_lines
 $members
 END
+            address=127.0.0.1:${member_port[$number]}
+            [ -z "$server_secure" ] || address=$(add_secure_port "$scratch/server-$number")
+            server_connect=${server_connect:+$server_connect,}$address
         done
     fi
     for number in $(seq "$server_count"); do

@@ -10,6 +10,7 @@ mod bench;
 mod checks;
 mod crash_states;
 mod deny;
+mod dist;
 mod error_arms;
 mod interop;
 mod mutants;
@@ -33,6 +34,8 @@ enum Chore {
     Tidy,
     /// Licenses, sources and versions of all dependencies, by deny.toml
     Deny,
+    /// The files of a release: binary, manual pages, archive, Debian packages
+    Dist(dist::Arguments),
     /// Clients that we did not write, against a running server
     Interop(interop::Arguments),
     /// Power failures at every moment, each state recovered and judged
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Chore::Fix => checks::fix(),
         Chore::Tidy => tidy::run(),
         Chore::Deny => deny::run(),
+        Chore::Dist(arguments) => dist::run(&arguments),
         Chore::Interop(arguments) => interop::run(&arguments),
         Chore::CrashStates(arguments) => crash_states::look(&arguments),
         Chore::Mutants(arguments) => mutants::run(&arguments),

@@ -26,6 +26,9 @@ pub(crate) struct Arguments {
     /// Seeds that run at a time
     #[arg(long, default_value_t = 2)]
     jobs: u64,
+    /// Only whether the project builds with each bug
+    #[arg(long)]
+    check: bool,
 }
 
 /// A bug.
@@ -73,6 +76,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mutants = mutants(&arguments.names)?;
     let copy = target_directory().join("mutants");
     copy_project(&copy)?;
+    if arguments.check {
+        return check_builds(&mutants, &copy);
+    }
     let mut rows = Vec::new();
     for mutant in &mutants {
         let started = Instant::now();
@@ -101,6 +107,51 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         bail!("{} of {} bugs were not found: {}", survivors.len(), rows.len(), survivors.join(", "));
     }
     Ok(())
+}
+
+/// Checks that the simulator, or the test that a patch names, builds with each bug. Looking for a bug takes
+/// much longer.
+fn check_builds(mutants: &[Mutant], copy: &Path) -> anyhow::Result<()> {
+    let mut broken = Vec::new();
+    for mutant in mutants {
+        let started = Instant::now();
+        let result = patch(mutant, copy, &[]).and_then(|()| {
+            let checked = check_build(mutant, copy);
+            patch(mutant, copy, &["--reverse"])?;
+            checked
+        });
+        let seconds = started.elapsed().as_secs_f64();
+        match result {
+            Ok(()) => println!("{:<40} builds ({seconds:.0} s)", mutant.name),
+            Err(error) => {
+                println!("{:<40} BROKEN: {error:#}", mutant.name);
+                broken.push(mutant.name.as_str());
+            }
+        }
+    }
+    if !broken.is_empty() {
+        bail!("{} of {} bugs do not build: {}", broken.len(), mutants.len(), broken.join(", "));
+    }
+    Ok(())
+}
+
+fn check_build(mutant: &Mutant, copy: &Path) -> anyhow::Result<()> {
+    let mut check = cargo(&["check", "--quiet", "--package"]);
+    match &mutant.test {
+        None => check.arg("zebu-sim"),
+        Some(test) if test.target == "lib" => check.args([&test.package, "--lib", "--profile", "test"]),
+        Some(test) => check.args([&test.package, "--test", &test.target]),
+    };
+    let output = check
+        .current_dir(copy)
+        .env("CARGO_TARGET_DIR", copy.join("target"))
+        .env("RUSTFLAGS", "--allow warnings")
+        .output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    bail!("{}", text.lines().find(|line| line.starts_with("error")).unwrap_or("the build fails"))
 }
 
 /// The patches that do not fit the project as it is.

@@ -12,6 +12,7 @@ use crate::body;
 use crate::cost::{ServerCost, Watched};
 use crate::report::Latencies;
 use crate::run::{BenchError, REPLIES_LIMIT, open_sessions};
+use crate::server::BenchServer;
 use crate::session::BenchSession;
 use crate::tally::Tally;
 
@@ -40,14 +41,15 @@ pub struct FanOutReport {
 
 /// Changes the node `path`, which must exist, `rounds` times while `watchers` sessions watch it.
 pub async fn fan_out(
-    servers: &[String],
+    servers: &[impl Into<BenchServer> + Clone],
     path: &str,
     watchers: usize,
     rounds: usize,
     processes: &[u32],
 ) -> Result<FanOutReport, BenchError> {
+    let servers: Vec<BenchServer> = servers.iter().cloned().map(Into::into).collect();
     let writer_at = servers.first().ok_or(BenchError::NoServer)?.clone();
-    let (servers, path, processes) = (servers.to_vec(), path.to_owned(), processes.to_vec());
+    let (path, processes) = (path.to_owned(), processes.to_vec());
     // On its own thread: the writer's sleeps must not delay the watchers.
     let telling = tokio::task::spawn_blocking(move || {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(BenchError::Generator)?;

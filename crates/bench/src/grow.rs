@@ -13,6 +13,7 @@ use crate::body;
 use crate::nodes::{Nodes, fill};
 use crate::report::Latencies;
 use crate::run::BenchError;
+use crate::server::BenchServer;
 use crate::session::BenchSession;
 use crate::tally::Tally;
 
@@ -36,18 +37,19 @@ pub struct GrowthStep {
 
 /// Creates the nodes and reports each step; a step ends at each of `ends` and at the last node.
 pub async fn grow(
-    server: &str,
+    server: impl Into<BenchServer>,
     nodes: &Nodes,
     data_bytes: usize,
     ends: &[u64],
 ) -> Result<Vec<GrowthStep>, BenchError> {
     let ends: Arc<Vec<u64>> =
         Arc::new(ends.iter().copied().filter(|&end| end < nodes.leaves as u64).chain([u64::MAX]).collect());
+    let server = server.into();
     let onlooker = Onlooker::new(ends.len());
-    let looking = tokio::spawn(onlooker.clone().look(BenchSession::open(server, 1).await?));
+    let looking = tokio::spawn(onlooker.clone().look(BenchSession::open(&server, 1).await?));
     let (mut creates, mut times) = (Vec::new(), Vec::new());
     let (mut tally, mut started, mut last) = (Tally::new(), Instant::now(), 0);
-    let filled = fill(server, nodes, data_bytes, |replies, asked, now| {
+    let filled = fill(&server, nodes, data_bytes, |replies, asked, now| {
         tally.record_between(asked, now);
         last = replies;
         if replies == ends[creates.len()] {

@@ -9,6 +9,7 @@ use zebu_proto::OpCode;
 
 use crate::cost::{ServerCost, Watched};
 use crate::run::{BenchError, open_sessions};
+use crate::server::BenchServer;
 use crate::session::{BenchSession, SESSION_TIMEOUT_MS};
 
 /// Clients send a ping when a third of their timeout has passed without a request.
@@ -33,7 +34,7 @@ pub struct IdleReport {
 
 /// Opens the sessions, keeps them for `duration` with the pings of an idle client, and closes them.
 pub async fn idle(
-    servers: &[String],
+    servers: &[impl Into<BenchServer> + Clone],
     sessions: usize,
     duration: Duration,
     processes: &[u32],
@@ -42,7 +43,8 @@ pub async fn idle(
         return Err(BenchError::NoServer);
     }
     let before = Watched::begin(processes)?;
-    let open = open_sessions(servers, sessions).await?;
+    let servers: Vec<BenchServer> = servers.iter().cloned().map(Into::into).collect();
+    let open = open_sessions(&servers, sessions).await?;
     let watched = Watched::begin(processes)?;
     let own = Watched::begin(&[std::process::id()])?;
     let mut staying = JoinSet::new();

@@ -6,6 +6,7 @@
 
 mod arrival;
 mod body;
+mod connects;
 mod cost;
 mod driver;
 mod echo;
@@ -18,10 +19,12 @@ mod nodes;
 mod process;
 mod report;
 mod run;
+mod server;
 mod session;
 mod storm;
 mod tally;
 
+pub use connects::{ConnectsReport, connects};
 pub use cost::ServerCost;
 pub use echo::serve_echo;
 pub use fan_out::{FanOutReport, fan_out};
@@ -32,4 +35,5 @@ pub use nodes::{Nodes, prepare};
 pub use process::{ProcessUsage, Usage};
 pub use report::{Latencies, Report, Second};
 pub use run::{BenchError, Load, Pace, Progress, run};
+pub use server::BenchServer;
 pub use storm::{StormReport, storm};

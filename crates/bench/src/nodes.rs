@@ -8,6 +8,7 @@ use zebu_proto::{ErrorCode, OpCode};
 
 use crate::body;
 use crate::run::{BenchError, Progress};
+use crate::server::BenchServer;
 use crate::session::BenchSession;
 
 /// Creates that are in flight at once: below the thousand at which a server stops reading from a client.
@@ -77,13 +78,13 @@ enum Asked {
 
 /// Creates the nodes; a leaf that exists gets the data. `progress` is called now and then.
 pub async fn prepare(
-    server: &str,
+    server: impl Into<BenchServer>,
     nodes: &Nodes,
     data_bytes: usize,
     mut progress: impl FnMut(Progress),
 ) -> Result<(), BenchError> {
     let started = Instant::now();
-    fill(server, nodes, data_bytes, |replies, _, _| {
+    fill(&server.into(), nodes, data_bytes, |replies, _, _| {
         if replies.is_multiple_of(PROGRESS_STEP) {
             progress(Progress { elapsed: started.elapsed(), replies });
         }
@@ -93,7 +94,7 @@ pub async fn prepare(
 
 /// The same, telling of every reply: how many there are now, when it was asked for and when it came.
 pub(crate) async fn fill(
-    server: &str,
+    server: &BenchServer,
     nodes: &Nodes,
     data_bytes: usize,
     mut replied: impl FnMut(u64, Instant, Instant),

@@ -16,6 +16,7 @@ use crate::metronome::start_metronome;
 use crate::mix::Mix;
 use crate::nodes::Nodes;
 use crate::report::Report;
+use crate::server::BenchServer;
 use crate::session::BenchSession;
 use crate::tally::Tally;
 
@@ -51,8 +52,8 @@ impl fmt::Display for Pace {
 /// The load of a run.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// Servers as `host:port`; sessions are spread over them.
-    pub servers: Vec<String>,
+    /// Servers; sessions are spread over them.
+    pub servers: Vec<BenchServer>,
     /// Sessions, each with a connection of its own.
     pub sessions: usize,
     /// When requests are sent.
@@ -94,6 +95,9 @@ pub enum BenchError {
     /// The server gave no session.
     #[error("{0} gave no session")]
     Refused(String),
+    /// The server refused the SASL user.
+    #[error("{0} did not authenticate the SASL user")]
+    NotAuthenticated(String),
     /// A connection broke.
     #[error("a connection broke while the load was running: {0}")]
     Lost(std::io::Error),
@@ -187,7 +191,10 @@ pub async fn run(load: &Load, mut progress: impl FnMut(Progress)) -> Result<Repo
 }
 
 /// Opens sessions, spread over the servers, some at a time.
-pub(crate) async fn open_sessions(servers: &[String], count: usize) -> Result<Vec<BenchSession>, BenchError> {
+pub(crate) async fn open_sessions(
+    servers: &[BenchServer],
+    count: usize,
+) -> Result<Vec<BenchSession>, BenchError> {
     let mut opening = JoinSet::new();
     let mut open = Vec::with_capacity(count);
     for number in 0..count {

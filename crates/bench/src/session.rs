@@ -4,14 +4,16 @@ use std::io::ErrorKind;
 use std::time::SystemTime;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use zebu_proto::client::auth::SaslToken;
 use zebu_proto::client::connect::{ConnectRequest, ConnectResponse, ReadOnlyField, empty_password};
 use zebu_proto::client::{ReplyHeader, RequestHeader};
 use zebu_proto::frame::{self, Framed, LENGTH_SIZE};
 use zebu_proto::{Jute, OpCode, Reader};
+use zebu_security::sasl::{SaslClientStep, SaslFailure};
 
 use crate::arrival;
 use crate::run::BenchError;
+use crate::server::{BenchServer, BenchStream};
 
 pub(crate) const SESSION_TIMEOUT_MS: i32 = 30_000;
 const REPLY_BYTES_MAX: usize = 512 << 20;
@@ -19,7 +21,7 @@ const READ_BYTES: usize = 64 * 1024;
 
 /// A connection with a session on it.
 pub(crate) struct BenchSession {
-    stream: TcpStream,
+    stream: BenchStream,
     received: Vec<u8>,
     used: usize,
     send: Vec<u8>,
@@ -29,9 +31,9 @@ pub(crate) struct BenchSession {
 }
 
 impl BenchSession {
-    pub(crate) async fn open(address: &str, number: usize) -> Result<BenchSession, BenchError> {
-        let stream = TcpStream::connect(address).await.map_err(|error| BenchError::io(address, error))?;
-        stream.set_nodelay(true).map_err(|error| BenchError::io(address, error))?;
+    pub(crate) async fn open(server: &BenchServer, number: usize) -> Result<BenchSession, BenchError> {
+        let address = server.address.as_str();
+        let stream = BenchStream::open(server).await.map_err(|error| BenchError::io(address, error))?;
         let mut session =
             BenchSession { stream, received: Vec::new(), used: 0, send: Vec::new(), xid: 0, number };
         let request = ConnectRequest {
@@ -46,9 +48,43 @@ impl BenchSession {
         session.flush().await?;
         let (start, end) = session.frame().await?;
         let response = ConnectResponse::decode(&mut Reader::new(&session.received[start..end]));
-        match response {
-            Ok(response) if response.session_id != 0 => Ok(session),
-            _ => Err(BenchError::Refused(address.to_owned())),
+        if !response.is_ok_and(|response| response.session_id != 0) {
+            return Err(BenchError::Refused(address.to_owned()));
+        }
+        session.authenticate(server).await?;
+        Ok(session)
+    }
+
+    /// Authenticates the user of the server's sessions, if there is one.
+    async fn authenticate(&mut self, server: &BenchServer) -> Result<(), BenchError> {
+        let Some(login) = &server.sasl else { return Ok(()) };
+        let refused = || BenchError::NotAuthenticated(server.address.clone());
+        let login = login.clone();
+        let host =
+            server.address.rsplit_once(':').map_or(server.address.as_str(), |(host, _)| host).to_owned();
+        let nonce = format!("{}.{}", std::process::id(), self.number);
+        // A ticket may have to be fetched, which blocks.
+        let begun = tokio::task::spawn_blocking(move || {
+            let mut exchange = login.exchange(&host, nonce)?;
+            let first = exchange.start()?;
+            Ok::<_, SaslFailure>((exchange, first))
+        });
+        let (mut exchange, mut token) = begun.await.map_err(|_| refused())?.map_err(|_| refused())?;
+        loop {
+            self.request(OpCode::Sasl, |out| SaslToken { token: Some(token.into()) }.encode(out));
+            self.flush().await?;
+            let (start, end) = self.frame().await?;
+            let mut reader = Reader::new(&self.received[start..end]);
+            let header = ReplyHeader::decode(&mut reader).map_err(|_| BenchError::Garbage)?;
+            if header.err != 0 {
+                return Err(refused());
+            }
+            let answer = SaslToken::decode(&mut reader).map_err(|_| BenchError::Garbage)?.token;
+            token = match exchange.step(answer.as_deref()) {
+                SaslClientStep::Respond(response) => response,
+                SaslClientStep::Complete => return Ok(()),
+                SaslClientStep::Failed(_) => return Err(refused()),
+            };
         }
     }
 
@@ -71,6 +107,7 @@ impl BenchSession {
 
     pub(crate) async fn flush(&mut self) -> Result<(), BenchError> {
         self.stream.write_all(&self.send).await.map_err(BenchError::lost)?;
+        self.stream.flush().await.map_err(BenchError::lost)?;
         self.send.clear();
         Ok(())
     }
@@ -98,12 +135,14 @@ impl BenchSession {
 
     /// From now on all of these may be asked by [`BenchSession::arrived`].
     pub(crate) async fn note_arrivals(sessions: &[BenchSession]) -> Result<(), BenchError> {
-        arrival::note(sessions.iter().map(|session| &session.stream)).await.map_err(BenchError::Generator)
+        let sockets: Result<Vec<_>, _> = sessions.iter().map(|session| session.stream.plain()).collect();
+        arrival::note(sockets.map_err(BenchError::Generator)?).await.map_err(BenchError::Generator)
     }
 
     /// Takes what has been sent to this machine already, without waiting, and says when it came.
     pub(crate) fn arrived(&mut self) -> Result<Option<SystemTime>, BenchError> {
-        arrival::receive(&self.stream, &mut self.received).map_err(|error| match error.kind() {
+        let socket = self.stream.plain().map_err(BenchError::Generator)?;
+        arrival::receive(socket, &mut self.received).map_err(|error| match error.kind() {
             ErrorKind::UnexpectedEof => BenchError::Closed,
             _ => BenchError::lost(error),
         })

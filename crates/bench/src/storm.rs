@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use crate::cost::{ServerCost, Watched};
 use crate::report::Latencies;
 use crate::run::BenchError;
+use crate::server::BenchServer;
 use crate::session::BenchSession;
 use crate::tally::Tally;
 
@@ -29,13 +30,14 @@ pub struct StormReport {
 
 /// Opens all sessions at once, waits until every one is there, and closes them.
 pub async fn storm(
-    servers: &[String],
+    servers: &[impl Into<BenchServer> + Clone],
     sessions: usize,
     processes: &[u32],
 ) -> Result<StormReport, BenchError> {
     if servers.is_empty() {
         return Err(BenchError::NoServer);
     }
+    let servers: Vec<BenchServer> = servers.iter().cloned().map(Into::into).collect();
     let watched = Watched::begin(processes)?;
     let own = Watched::begin(&[std::process::id()])?;
     let start = Instant::now();

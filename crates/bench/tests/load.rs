@@ -63,7 +63,7 @@ fn read_frame(stream: &mut TcpStream) -> Vec<u8> {
 
 fn load(address: String, mix: &str, pace: Pace) -> Load {
     Load {
-        servers: vec![address],
+        servers: vec![address.into()],
         sessions: 1,
         pace,
         mix: mix.parse().unwrap(),

@@ -60,7 +60,8 @@ impl Peek {
         Ok(Peek { values: entries.into_iter().map(|entry| (entry.key, entry.value)).collect() })
     }
 
-    fn get(&self, key: &str) -> Option<&str> {
+    /// The value of a key that has one.
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
         self.values.get(key).map(String::as_str).filter(|value| !value.is_empty())
     }
 

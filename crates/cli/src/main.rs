@@ -5,16 +5,26 @@ mod commands;
 mod config_arguments;
 mod config_file;
 mod console;
+mod container;
+mod kerberos_environment;
+mod log_lines;
 mod logging;
 mod monitor;
 mod offline;
 mod pid_file;
+mod protection;
 mod server_process;
 mod shell;
+mod systemd;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+/// The allocator of musl takes one lock for every allocation, which network threads would wait for.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// A coordination service that takes the place of Apache ZooKeeper: the same clients, the same files, the
 /// same zoo.cfg
@@ -37,6 +47,7 @@ Examples:
   zebu stat zk1:2181,zk2:2181         how servers are, refreshed
   zebu rebalance zk1:2181,zk2:2181    after a rolling restart: every server gets its share of the clients
   zebu dev                            three servers on this machine, for trying things out
+  zebu cert server                    a test CA and a certificate for TLS on this machine
   zebu log verify data/version-2/log.1
   zebu snapshot summary data/version-2/snapshot.0";
 
@@ -50,12 +61,15 @@ enum Command {
     Check(commands::check::Check),
     Log(commands::log::Log),
     Snapshot(commands::snapshot::Snapshot),
-    Bench(commands::bench::Bench),
+    Bench(Box<commands::bench::Bench>),
     Shell(commands::shell::Shell),
     Stat(commands::stat::Stat),
     Rebalance(commands::rebalance::Rebalance),
     Dev(commands::dev::Dev),
+    Cert(commands::cert::Cert),
+    Container(commands::container::Container),
     Completions(commands::completions::Completions),
+    Man(commands::man::Man),
     Version(commands::version::Version),
 }
 
@@ -70,7 +84,13 @@ fn main() -> ExitCode {
     if words.first().is_some_and(|word| !is_own(word) && shell::is_meant(word)) {
         return shell::run(&words);
     }
-    match CommandLine::parse().command {
+    // Tools take zkCli's `-client-configuration` too, which clap would read as `-c`.
+    let name = std::env::args_os().take(1);
+    let words = name.chain(std::env::args_os().skip(1).map(|word| match word.to_str() {
+        Some(text) => protection::double_dashed(text).into(),
+        None => word,
+    }));
+    match CommandLine::parse_from(words).command {
         Command::Serve(command) => command.run(),
         Command::Start(command) => command.run(),
         Command::Stop(command) => command.run(),
@@ -84,7 +104,10 @@ fn main() -> ExitCode {
         Command::Stat(command) => command.run(),
         Command::Rebalance(command) => command.run(),
         Command::Dev(command) => command.run(),
+        Command::Cert(command) => command.run(),
+        Command::Container(command) => command.run(),
         Command::Completions(command) => command.run(),
+        Command::Man(command) => command.run(),
         Command::Version(command) => command.run(),
     }
 }

@@ -384,12 +384,12 @@ fn floods_of_credentials() {
 }
 
 #[test]
-fn sasl_that_is_not_configured_is_answered() {
+fn sasl_that_is_not_configured_is_refused() {
     let server = server().start().unwrap();
     let (mut client, _) = open(&server);
-    let (_, body) = done(&mut client, OpCode::Sasl, |out| encode_bytes(b"token", out));
-    assert_eq!(body, [0xff; 4], "no token");
-    create(&mut client, "/still", b"");
+    let (_, header, body) = client.call(OpCode::Sasl, |out| encode_bytes(b"token", out)).unwrap();
+    assert_eq!((error(&header), body), (Some(ErrorCode::AuthFailed), vec![0xff; 4]), "no token");
+    expect_closed(&mut client, "SASL without users");
 }
 
 #[test]

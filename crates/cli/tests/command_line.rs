@@ -50,10 +50,10 @@ fn check_of_a_good_file() {
         stdout(&output),
         format!(
             "warning: zoo.cfg:5: tickTme is unknown and has no effect; did you mean tickTime?\n\
-             note: zoo.cfg:7: admin.serverPort has no effect: this version has no AdminServer\n\
-             would start a standalone server\n  clients:   *:{port}\n  snapshots: data/version-2\n\
+             would start a standalone server\n  clients:   *:{port}, plain\n  snapshots: data/version-2\n\
              \x20 log:       log/version-2\n  sessions:  4000 to 40000 ms, tick 2000 ms\n\
-             \x20 purge:     every 3600 s, keeping 3 snapshots\n  words:     srvr\n"
+             \x20 purge:     every 3600 s, keeping 3 snapshots\n  words:     srvr\n\
+             \x20 admin:     127.0.0.1:9/commands, http\n  super:     none\n"
         )
     );
     assert_eq!((stderr(&output).as_str(), output.status.code()), ("", Some(0)));
@@ -61,12 +61,12 @@ fn check_of_a_good_file() {
 
 #[test]
 fn check_of_a_bad_file() {
-    let home = home("dataDir=/data\nclientPort=x\nsecureClientPort=1\n");
+    let home = home("dataDir=/data\nclientPort=x\nrequireClientAuthScheme=sasl\n");
     let output = zebu(home.path(), &["check", "zoo.cfg"]);
     assert_eq!(
         stdout(&output),
         "error: zoo.cfg:2: clientPort = \"x\" is not valid; allowed: 0 to 65535 (a TCP port)\n\
-         error: zoo.cfg:3: secureClientPort asks for protection that this version does not have; \
+         error: zoo.cfg:3: requireClientAuthScheme asks for protection that this version does not have; \
          remove it, or start without protection with -Dzebu.startUnprotected=true\n\
          would not start: exit status 2\n"
     );
@@ -237,7 +237,12 @@ fn java_words_are_glued() {
     let home = home(&good().0);
     let words = ["check", "-Dzookeeper.4lw.commands.whitelist=*", "-Djute.maxbuffer=0x10000", "zoo.cfg"];
     let output = zebu(home.path(), &words);
-    assert!(stdout(&output).ends_with("  words:     *\n"), "{}", stdout(&output));
+    assert!(
+        stdout(&output)
+            .ends_with("  words:     *\n  admin:     127.0.0.1:8080/commands, http\n  super:     none\n"),
+        "{}",
+        stdout(&output)
+    );
     let wrong = zebu(home.path(), &["check", "-Djute.maxbuffer=0", "zoo.cfg"]);
     assert_eq!(
         stdout(&wrong),
@@ -507,7 +512,7 @@ fn a_directory_that_is_not_ascii_is_the_one_that_exists() {
 }
 
 #[test]
-fn many_wishes_for_tls_are_one_finding_and_a_wrong_line_is_one_too() {
+fn a_wrong_store_is_one_finding_and_a_wrong_line_is_one_too() {
     let home = home(
         "dataDir=data\nclientPort=1\ninitLimit=10\nsyncLimit=5\nsecureClientPort=3181\n\
          ssl.keyStore.location=/k\nssl.keyStore.password=p\nssl.trustStore.location=/t\nssl.trustStore.password=p\n\
@@ -518,9 +523,7 @@ fn many_wishes_for_tls_are_one_finding_and_a_wrong_line_is_one_too() {
     let output = zebu(home.path(), &["check", "zoo.cfg"]);
     assert_eq!(
         stdout(&output),
-        "error: zoo.cfg:5: secureClientPort, ssl.keyStore.location (line 6), ssl.keyStore.password (line 7), \
-         ssl.trustStore.location (line 8), ssl.trustStore.password (line 9) ask for protection that this version does not \
-         have; remove them, or start without protection with -Dzebu.startUnprotected=true\n\
+        "error: zoo.cfg:6: ssl.keyStore.location: /k: No such file or directory (os error 2)\n\
          error: zoo.cfg:10: server.1 = \"a:x:1\" is not valid: \"x\" is not a port; allowed: 1 to 65535\n\
          would not start: exit status 2\n"
     );

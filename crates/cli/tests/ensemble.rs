@@ -204,12 +204,13 @@ fn a_killed_leader_is_replaced_soon() {
 }
 
 /// The ports follow a free one, and may be taken: then another one is tried.
-fn dev(home: &TempDir) -> (Child, Vec<String>) {
+fn dev(home: &TempDir, more: &[&str]) -> (Child, Vec<String>) {
     for _ in 0..10 {
         let port = port::free_address().unwrap().port();
         let mut child = Command::new(env!("CARGO_BIN_EXE_zebu"))
             .args(["dev", "--servers", "3", "--port", &port.to_string(), "--directory"])
             .arg(home.path().join("dev"))
+            .args(more)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -236,9 +237,55 @@ fn dev(home: &TempDir) -> (Child, Vec<String>) {
 #[test]
 fn a_local_ensemble_in_one_command() {
     let home = TempDir::new().unwrap();
-    let (mut child, lines) = dev(&home);
+    let (child, lines) = dev(&home, &[]);
     assert!(lines[0].starts_with("connect with: zebu -server 127.0.0.1:"), "{lines:?}");
-    let status = Command::new("kill").arg(child.id().to_string()).status().unwrap();
-    assert!(status.success());
+    end(child);
+}
+
+/// Ends a local ensemble, whose servers end with it.
+fn end(mut child: Child) {
+    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
     assert!(child.wait().unwrap().success());
+}
+
+/// What whoami answers to the command of a line.
+fn who_am_i(line: &str) -> String {
+    let (_, words) = line.split_once(": zebu ").unwrap();
+    let shell = Command::new(env!("CARGO_BIN_EXE_zebu"))
+        .args(words.split(' '))
+        .args(["-q", "-timeout", "10000", "-waitforconnection", "whoami"])
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&shell.stdout).into_owned() + &String::from_utf8_lossy(&shell.stderr)
+}
+
+#[test]
+fn a_protected_ensemble_in_one_command() {
+    let home = TempDir::new().unwrap();
+    for words in [&["--tls"][..], &["--sasl"], &["--tls", "--sasl"]] {
+        // A later start finds the files of an earlier one.
+        let (child, lines) = dev(&home, words);
+        let has = |word| words.contains(&word);
+        let answer = who_am_i(&lines[0]);
+        let of_super = has("--sasl").then(|| who_am_i(&lines[1]));
+        // Without the login there is no session of use.
+        let anonymous =
+            has("--sasl").then(|| who_am_i(&lines[0].replace("-Djava.security.auth.login.config", "-Dx")));
+        // Two servers make a quorum; the third may still wait for a port that is in use.
+        let log: String = (1..=3)
+            .filter_map(|n| std::fs::read_to_string(home.path().join(format!("dev/server-{n}.log"))).ok())
+            .collect();
+        end(child);
+        assert_eq!(answer.contains("x509: CN=dev"), has("--tls"), "{words:?}: {answer}");
+        assert_eq!(answer.contains("sasl: dev"), has("--sasl"), "{words:?}: {answer}");
+        if let (Some(of_super), Some(anonymous)) = (of_super, anonymous) {
+            assert!(of_super.contains("sasl: super") && of_super.contains("super: "), "{of_super}");
+            assert!(!anonymous.contains("ip: "), "{anonymous}");
+        }
+        let secure = log.contains("Using TLS encrypted quorum communication");
+        assert_eq!(secure, has("--tls"), "{words:?}: {log}");
+        assert!(!log.contains("quorum.auth"), "no warning about SASL: {log}");
+    }
+    let mode = std::fs::metadata(home.path().join("dev/jaas.conf")).unwrap().permissions();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600);
 }

@@ -627,25 +627,25 @@ fn files_that_cannot_be_read() {
     }
 }
 
-/// A log of 64 MiB, as a server allocates it, in a process that may not have 32 MiB.
+/// A log of 128 MiB in a process that may not have 64 MiB.
 #[test]
 fn logs_larger_than_memory() {
     let home = tempfile::tempdir().unwrap();
     let file = fs::File::create(home.path().join("log.7")).unwrap();
     (&file).write_all(&fs::read(small().join("log.7")).unwrap()).unwrap();
-    file.set_len(64 << 20).unwrap();
+    file.set_len(128 << 20).unwrap();
     let limited = |tool: &str| {
-        let script = format!("ulimit -v 32768; exec '{}' log {tool} log.7", env!("CARGO_BIN_EXE_zebu"));
+        let script = format!("ulimit -v 65536; exec '{}' log {tool} log.7", env!("CARGO_BIN_EXE_zebu"));
         Command::new("sh").arg("-c").arg(script).current_dir(home.path()).output().unwrap()
     };
     let verify = limited("verify");
     assert_eq!(
         stdout(&verify),
-        "log.7: sound: 6 entries, zxid 0x7 to 0xc; 67108864 bytes, 67108312 of them padding\n"
+        "log.7: sound: 6 entries, zxid 0x7 to 0xc; 134217728 bytes, 134217176 of them padding\n"
     );
     let dump = limited("dump");
     assert!(
-        stdout(&dump).ends_with("552 end: 6 entries, then 67108312 bytes of padding\n"),
+        stdout(&dump).ends_with("552 end: 6 entries, then 134217176 bytes of padding\n"),
         "{}",
         stderr(&dump)
     );

@@ -67,7 +67,7 @@ fn a_server_without_a_terminal_goes_on_after_a_hang_up() {
     signal(child.id(), "-TERM");
     let (code, text) = ends(child);
     assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains("SIGHUP was received and is ignored"), "{text}");
+    assert!(text.contains("SIGHUP: the log filter was read again"), "{text}");
 }
 
 /// A snapshot that is a pipe without a writer: its recovery lasts for ever.

@@ -434,7 +434,7 @@ fn a_reader_that_leaves_is_no_error() {
     assert_eq!((stdout(&output).as_str(), stderr(&output).as_str()), ("snapshot version=2 dbid=-1\n", "0\n"));
 }
 
-/// A snapshot of 48 MiB, packed into little, in processes that may not have 32 MiB.
+/// A snapshot of 96 MiB, packed into little, in processes that may not have 64 MiB.
 #[test]
 fn snapshots_larger_than_memory() {
     let home = tempfile::tempdir().unwrap();
@@ -444,18 +444,18 @@ fn snapshots_larger_than_memory() {
     let mut encoder = Encoder::begin(packer, std::iter::empty(), [(1, open.as_slice())].into_iter()).unwrap();
     encoder.node("", None, -1, &stat(1)).unwrap();
     let data = vec![b'x'; 1 << 20];
-    for number in 0..48 {
+    for number in 0..96 {
         encoder.node(&format!("/n{number}"), Some(&data), 1, &stat(1)).unwrap();
     }
     let sections = Sections::Digest { zxid: Zxid::ZERO, digest: 0 };
     encoder.finish(sections).unwrap().finish().unwrap().flush().unwrap();
     for (words, expected) in [
-        ("verify snapshot.1.gz", "49 nodes (0 ephemeral), depth 1, 50331648 bytes of data"),
-        ("summary snapshot.1.gz", "        48           48       50331648  /\n"),
-        ("dump snapshot.1.gz", "49 nodes"),
-        ("diff --bytes 1 snapshot.1.gz snapshot.1.gz", "0 changed, 49 the same"),
+        ("verify snapshot.1.gz", "97 nodes (0 ephemeral), depth 1, 100663296 bytes of data"),
+        ("summary snapshot.1.gz", "        96           96      100663296  /\n"),
+        ("dump snapshot.1.gz", "97 nodes"),
+        ("diff --bytes 1 snapshot.1.gz snapshot.1.gz", "0 changed, 97 the same"),
     ] {
-        let script = format!("ulimit -v 32768; exec '{}' snapshot {words}", env!("CARGO_BIN_EXE_zebu"));
+        let script = format!("ulimit -v 65536; exec '{}' snapshot {words}", env!("CARGO_BIN_EXE_zebu"));
         let output = Command::new("sh").arg("-c").arg(script).current_dir(home.path()).output().unwrap();
         assert!(stdout(&output).contains(expected), "{words}: {} {}", stdout(&output), stderr(&output));
     }

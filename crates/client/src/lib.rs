@@ -41,8 +41,9 @@ pub use zebu_proto::{Acl, ErrorCode, Id, Permissions, SessionId, Stat, Zxid};
 
 pub use crate::api::*;
 pub use crate::core::{
-    Cause, ConnectStringError, EventKind, ReadOnlyServers, ServerAddress, ServerList, SessionCredentials,
-    SessionInfo, SessionPolicy, SessionState, SessionStatus, WatchEvent,
+    Cause, ConnectStringError, EventKind, KerberosFault, KerberosHostNames, KerberosLogin, ReadOnlyServers,
+    SaslLogin, SaslRefusal, ServerAddress, ServerList, SessionCredentials, SessionInfo, SessionPolicy,
+    SessionState, SessionStatus, WatchEvent,
 };
 pub use crate::net::{
     ConnectionFailure, ConnectionFailures, Connector, HostNames, TcpConnector, Tls, TlsConnector, TlsError,

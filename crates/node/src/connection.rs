@@ -4,21 +4,27 @@
 //! A connection has no socket. The caller passes received bytes to
 //! [`Replica::receive`](crate::Replica::receive) and sends the bytes of the outbox.
 
+mod auth_failures;
+
 use std::collections::VecDeque;
 
+use zebu_metrics::{NamespaceTable, RequestClass};
 use zebu_proto::client::connect::{ConnectResponse, ReadOnlyField};
 use zebu_proto::client::watch::{EventType, WatcherEvent};
 use zebu_proto::client::{ReadRequest, ReplyHeader};
 use zebu_proto::frame::{begin_frame, finish_frame, write_frame};
+use zebu_proto::jute::encode_buffer;
 use zebu_proto::{ErrorCode, Jute, OpCode, SessionId, Xid, Zxid};
 use zebu_tree::Credentials;
 
 use crate::limits::{
     self, OUTBOX_CLOSE_BYTES, OUTBOX_PAUSE_BYTES, SLOTS_BYTES_MAX, SLOTS_MAX, WAITING_READS_MAX,
 };
+use crate::prepared_reply::{PreparedReply, ReplyContent, ReplyZxid};
+use crate::sasl::SaslExchange;
 use crate::serving_mode::ServingMode;
 use crate::shape::ReplyShape;
-use crate::stats::{ConnectionStats, StatsDelta};
+use crate::stats::{ConnectionStats, NamespaceReads, StatsDelta};
 
 /// The number of a connection. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +56,11 @@ pub enum DisconnectReason {
     SessionEnded,
     /// The session has moved to another connection.
     Replaced,
+    /// A SASL exchange did not end in time.
+    SaslTimeout,
+    /// The client expects another ensemble (scheme `ensemble`). It gets no reply, so that it tries another
+    /// server.
+    OtherEnsemble,
     /// The client has seen a later zxid than this server has applied.
     AheadOfServer,
     /// Too many sessions at a time, or too many bytes of large requests.
@@ -83,50 +94,6 @@ pub struct ConnectionSession {
     pub id: SessionId,
     /// The negotiated session timeout.
     pub timeout_ms: i32,
-}
-
-/// The zxid in the header of a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReplyZxid {
-    /// The last zxid that the server has applied when the reply is sent.
-    Applied,
-    /// A fixed value: some replies carry 0 or -1.
-    Fixed(i64),
-}
-
-/// A reply that does not depend on the tree and may wait for earlier slots.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PreparedReply {
-    content: ReplyContent,
-    /// Whether the connection is closed after the reply.
-    drains: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ReplyContent {
-    /// A header alone.
-    Header { zxid: ReplyZxid, error: Option<ErrorCode> },
-    /// The reply to a SASL token when SASL is not configured: no error, no token.
-    NoSasl,
-}
-
-impl PreparedReply {
-    pub(crate) const NO_SASL: PreparedReply = PreparedReply { content: ReplyContent::NoSasl, drains: false };
-
-    /// A reply without a body.
-    pub(crate) fn header(zxid: ReplyZxid, error: Option<ErrorCode>) -> PreparedReply {
-        PreparedReply { content: ReplyContent::Header { zxid, error }, drains: false }
-    }
-
-    /// Closes the connection after the reply.
-    pub(crate) fn then_drain(self) -> PreparedReply {
-        PreparedReply { drains: true, ..self }
-    }
-
-    /// Whether the connection is closed after the reply.
-    pub(crate) fn drains(self) -> bool {
-        self.drains
-    }
 }
 
 #[derive(Debug)]
@@ -175,6 +142,8 @@ pub struct ClientConnection {
     /// Bytes of the requests in slots. One request may exceed the limit.
     waiting_bytes: u32,
     outbox: Vec<u8>,
+    /// The SASL exchange, from its first token on.
+    pub(crate) sasl: Option<Box<SaslExchange>>,
 }
 
 impl ClientConnection {
@@ -199,6 +168,7 @@ impl ClientConnection {
             waiting_reads: 0,
             waiting_bytes: 0,
             outbox: Vec::new(),
+            sasl: None,
         }
     }
 
@@ -214,6 +184,7 @@ impl ClientConnection {
             && (self.waiting_bytes as usize) < SLOTS_BYTES_MAX
             && usize::from(self.waiting_reads) < WAITING_READS_MAX
             && self.outbox.len() < outbox_bytes_max
+            && !self.awaits_sasl_mechanism()
     }
 
     /// The number of unsent bytes.
@@ -267,11 +238,6 @@ impl ClientConnection {
     pub fn count_received(&mut self) {
         self.stats.packets_received += 1;
         self.unreported_stats.packets_received += 1;
-    }
-
-    /// Counts a refused authentication.
-    pub(crate) fn count_auth_failure(&mut self) {
-        self.unreported_stats.auth_failures += 1;
     }
 
     /// Closes the connection now. The first reason is kept.
@@ -344,15 +310,47 @@ impl ClientConnection {
             self.close(DisconnectReason::OutboxFull);
             return;
         }
+        let before = self.outbox.len();
         self.push_frame(|out| {
             ReplyHeader { xid: Xid::NOTIFICATION.0, zxid, err: 0 }.encode(out);
             WatcherEvent::encode_parts(kind, path, out);
         });
+        let bytes = u32::try_from(self.outbox.len() - before).unwrap_or(u32::MAX);
+        self.unreported_stats.watch_bytes = self.unreported_stats.watch_bytes.saturating_add(bytes);
+    }
+
+    /// Counts a read of a path with this much data.
+    pub(crate) fn count_read(&mut self, namespaces: &NamespaceTable, path: &str, data_length: usize) {
+        let reads = &mut self.unreported_stats.reads;
+        let is_same = reads.namespace.is_some_and(|namespace| namespaces.contains(namespace, path));
+        if !is_same {
+            if let Some(before) = reads.namespace {
+                namespaces.record_reads(before, reads.count, u64::from(reads.bytes));
+            }
+            *reads = NamespaceReads { namespace: namespaces.of(path), count: 0, bytes: 0 };
+        }
+        if reads.namespace.is_some() {
+            reads.count += 1;
+            let bytes = u32::try_from(path.len() + data_length).unwrap_or(u32::MAX);
+            reads.bytes = reads.bytes.saturating_add(bytes);
+        }
     }
 
     /// Sends a reply whose body is written by `body`. An error replaces the partial body.
     pub(crate) fn push_reply(
         &mut self,
+        meta: RequestMeta,
+        zxid: i64,
+        now_ms: i64,
+        body: impl FnOnce(&mut Vec<u8>) -> Result<(), ErrorCode>,
+    ) {
+        self.push_reply_of(RequestClass::Read, meta, zxid, now_ms, body);
+    }
+
+    /// Like [`ClientConnection::push_reply`], for a request of this class.
+    pub(crate) fn push_reply_of(
+        &mut self,
+        class: RequestClass,
         meta: RequestMeta,
         zxid: i64,
         now_ms: i64,
@@ -366,7 +364,10 @@ impl ClientConnection {
             self.outbox[after_header - 4..].copy_from_slice(&error.wire().to_be_bytes());
         }
         finish_frame(&mut self.outbox[..], start);
-        self.count_reply(meta, zxid, now_ms, self.outbox.len() - start);
+        let latency_ms = u32::try_from((now_ms - meta.received_ms).max(0)).unwrap_or(u32::MAX);
+        self.unreported_stats.latencies.add(class, latency_ms);
+        self.count_reply(meta, zxid, latency_ms, self.outbox.len() - start);
+        self.stats.last_response_ms = now_ms;
     }
 
     /// Sends a reply that does not depend on the tree.
@@ -387,10 +388,13 @@ impl ClientConnection {
                 let err = error.map_or(0, ErrorCode::wire);
                 self.push_frame(|out| ReplyHeader { xid, zxid, err }.encode(out));
             }
-            ReplyContent::NoSasl => self.push_frame(|out| {
-                ReplyHeader { xid, zxid: 0, err: 0 }.encode(out);
-                (-1i32).encode(out);
-            }),
+            ReplyContent::Sasl { error, token } => {
+                let err = error.map_or(0, ErrorCode::wire);
+                self.push_frame(|out| {
+                    ReplyHeader { xid, zxid: 0, err }.encode(out);
+                    encode_buffer(token.as_deref(), out);
+                });
+            }
         }
         if reply.drains {
             self.drain();
@@ -468,8 +472,7 @@ impl ClientConnection {
         self.unreported_stats.packets_sent += 1;
     }
 
-    fn count_reply(&mut self, meta: RequestMeta, zxid: i64, now_ms: i64, bytes: usize) {
-        let latency_ms = u32::try_from((now_ms - meta.received_ms).max(0)).unwrap_or(u32::MAX);
+    fn count_reply(&mut self, meta: RequestMeta, zxid: i64, latency_ms: u32, bytes: usize) {
         let stats = &mut self.stats;
         stats.packets_sent += 1;
         stats.last_op = meta.op;
@@ -477,7 +480,6 @@ impl ClientConnection {
             stats.last_cxid = meta.xid;
         }
         stats.last_zxid = zxid;
-        stats.last_response_ms = now_ms;
         stats.last_latency_ms = latency_ms;
         stats.latency.add(latency_ms);
         self.unreported_stats.packets_sent += 1;

@@ -4,6 +4,7 @@
 //! Pure: no sockets, files, clocks, threads or global randomness. The caller passes time and random seeds and
 //! holds the locks, so that the simulator runs the shipped code.
 
+mod audit;
 mod clock;
 mod connect;
 mod connection;
@@ -14,14 +15,17 @@ mod ensemble;
 mod learner;
 pub mod limits;
 mod listing_cache;
+mod metrics;
 mod notice;
 mod pending_request;
+mod prepared_reply;
 mod primary;
 mod read;
 mod read_only;
 mod receive;
 mod replica;
 mod restore;
+mod sasl;
 mod serving_mode;
 pub mod session;
 mod settings;
@@ -30,6 +34,7 @@ mod split_mix;
 mod stats;
 mod throttle;
 
+pub use audit::{AuditEvent, AuditLevel, AuditOperation, AuditResult, AuditUser, escape};
 pub use clock::Now;
 pub use connection::{
     ClientConnection, ConnectionId, ConnectionPhase, ConnectionSession, Connections, DisconnectReason,
@@ -38,11 +43,15 @@ pub use consensus::ConsensusPeer;
 pub use context::ServeContext;
 pub use core::{AfterAppend, ClientEvent, CommitError, LogBatch, Node};
 pub use ensemble::{Effect, ServeEffect};
+pub use metrics::NodeMetrics;
 pub use notice::OperatorNotice;
 pub use pending_request::{AnsweredRequests, UNCHARGED_BYTES_MAX};
 pub use receive::{RequestKind, SubmittedRequest};
-pub use replica::Replica;
+pub use replica::{EnsembleAuthCounts, Replica};
 pub use restore::Restore;
+pub use sasl::{
+    SaslFailedClients, SaslMechanism, SaslOutcome, SaslRequest, SaslRound, SaslRoundResult, SaslSettings,
+};
 pub use serving_mode::ServingMode;
 pub use settings::{AuthEnforcement, LeaderClients, LocalSessionSupport, NodeSettings, ReconfigSupport};
 pub use shape::ReplyShape;

@@ -37,6 +37,9 @@ pub const CREDENTIALS_MAX: usize = 64;
 /// Bytes of the credentials of one connection: each forwarded request carries them.
 pub const CREDENTIALS_BYTES_MAX: usize = 1 << 20;
 
+/// Milliseconds from the first token of a SASL exchange to its end.
+pub const SASL_EXCHANGE_MS_MAX: i64 = 30_000;
+
 /// Bytes of the results of one multiRead, beyond its first result. A request of half a megabyte may name one
 /// node thirty thousand times.
 pub const MULTI_READ_BYTES_MAX: usize = 16 << 20;

@@ -34,10 +34,13 @@ impl Replica {
         let meta = if is_ping { RequestMeta { xid: Xid::PING.0, ..meta } } else { meta };
         let session = connection.session;
         let id = connection.id;
+        let mut data_length = 0;
         let context = ReadContext { replica: self, credentials, connection: id };
         connection.push_reply(meta, self.last_zxid().0, now_ms, |out| match request {
             ReadRequest::Exists(path, watch) => context.exists(path, *watch, out),
-            ReadRequest::GetData(path, watch) => context.get_data(path, *watch, out),
+            ReadRequest::GetData(path, watch) => {
+                context.get_data(path, *watch, out).map(|length| data_length = length)
+            }
             ReadRequest::GetChildren(path, watch) => context.get_children(path, *watch, out).map(|_| ()),
             ReadRequest::GetChildren2(path, watch) => context.get_children2(path, *watch, out),
             ReadRequest::GetAcl(path) => context.get_acl(path, out),
@@ -73,6 +76,14 @@ impl Replica {
                 Ok(())
             }
         });
+        if let ReadRequest::GetData(path, _)
+        | ReadRequest::Exists(path, _)
+        | ReadRequest::GetChildren(path, _)
+        | ReadRequest::GetChildren2(path, _) = request
+        {
+            // ZooKeeper counts no other reads by namespace.
+            connection.count_read(&self.metrics.namespaces, path, data_length);
+        }
     }
 
     /// setWatches: sends events for changes that the client has missed, and registers the other watches. A
@@ -168,12 +179,13 @@ impl<'a> ReadContext<'a> {
         }
     }
 
-    fn get_data(&self, path: &str, watch: Watch, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
+    /// Encodes data and stat. Returns the length of the data.
+    fn get_data(&self, path: &str, watch: Watch, out: &mut Vec<u8>) -> Result<usize, ErrorCode> {
         let node = self.readable_node(path)?;
         self.watch(path, watch, WatchKind::Data);
         encode_buffer(node.data(), out);
         node.stat().encode(out);
-        Ok(())
+        Ok(node.data().map_or(0, <[u8]>::len))
     }
 
     /// Encodes the names of the children. Returns their parent.

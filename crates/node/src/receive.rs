@@ -5,14 +5,16 @@ use std::sync::Arc;
 use zebu_proto::client::auth::AuthPacket;
 use zebu_proto::client::{ReadRequest, Request, RequestError, RequestHeader, WriteRequest};
 use zebu_proto::{ErrorCode, Jute, OpCode, Reader, SessionId};
+use zebu_tree::access::EnsembleMatch;
 use zebu_tree::{Credentials, access};
 
 use crate::connection::{
-    ClientConnection, ConnectionId, ConnectionPhase, DisconnectReason, PreparedReply, ReplyZxid, RequestMeta,
-    RequestSlot, ServingTerm, SlotWork,
+    ClientConnection, ConnectionId, ConnectionPhase, DisconnectReason, RequestMeta, RequestSlot, ServingTerm,
+    SlotWork,
 };
 use crate::limits::{CREDENTIALS_BYTES_MAX, CREDENTIALS_MAX};
 use crate::pending_request::{PendingRequest, charged_bytes};
+use crate::prepared_reply::{PreparedReply, ReplyZxid};
 use crate::read::ReadCall;
 use crate::read_only::needs_leader;
 use crate::replica::Replica;
@@ -127,8 +129,8 @@ impl Replica {
                 self.authenticate(connection, meta, &packet);
                 None
             }
-            Ok(Request::Sasl(_)) => {
-                self.reply_in_order(connection, meta, PreparedReply::NO_SASL);
+            Ok(Request::Sasl(packet)) => {
+                self.receive_sasl(connection, meta, packet.token);
                 None
             }
             Err(error) => {
@@ -140,22 +142,27 @@ impl Replica {
 
     /// Answers all requests at the front of the queue that need no transaction.
     pub(crate) fn run_ready_requests(&self, connection: &mut ClientConnection, now_ms: i64) {
+        let mut reads = 0;
         while let Some(RequestSlot { meta, work }) = connection.pop_ready() {
             if connection.outbox_is_full() {
                 connection.close(DisconnectReason::OutboxFull);
                 return;
             }
             match work {
-                SlotWork::Read(request, credentials) => self.reply_to_read(
-                    connection,
-                    ReadCall { meta, request: &request, credentials: &credentials },
-                    now_ms,
-                ),
+                SlotWork::Read(request, credentials) => {
+                    reads += 1;
+                    self.metrics.read_wait_time.record_elapsed(now_ms - meta.received_ms);
+                    let read = ReadCall { meta, request: &request, credentials: &credentials };
+                    self.reply_to_read(connection, read, now_ms);
+                }
                 SlotWork::Reply(reply) => {
                     connection.push_prepared_reply(meta, reply, self.last_zxid(), now_ms)
                 }
                 SlotWork::Write(_) => unreachable!("pop_ready leaves writes where they are"),
             }
+        }
+        if reads > 0 {
+            self.metrics.reads_after_write.record(reads);
         }
     }
 
@@ -170,12 +177,18 @@ impl Replica {
         }
     }
 
-    fn reply_in_order(&self, connection: &mut ClientConnection, meta: RequestMeta, reply: PreparedReply) {
+    pub(crate) fn reply_in_order(
+        &self,
+        connection: &mut ClientConnection,
+        meta: RequestMeta,
+        reply: PreparedReply,
+    ) {
         if connection.is_idle() {
             connection.push_prepared_reply(meta, reply, self.last_zxid(), meta.received_ms);
         } else {
+            let drains = reply.drains();
             connection.push_slot(RequestSlot { meta, work: SlotWork::Reply(reply) });
-            if reply.drains() {
+            if drains {
                 // Requests behind this one are ignored.
                 connection.drain();
             }
@@ -204,7 +217,22 @@ impl Replica {
 
     /// The credentials apply at once to later requests; the reply keeps its place in the order.
     fn authenticate(&self, connection: &mut ClientConnection, meta: RequestMeta, packet: &AuthPacket) {
-        let accepted = access::authenticate(packet.scheme.as_deref(), packet.auth.as_deref(), &self.policy);
+        if packet.scheme.as_deref() == Some("ensemble")
+            && let Some(scheme) = &self.policy.auth.ensemble
+        {
+            let answer = scheme.check(packet.auth.as_deref());
+            self.count_ensemble_auth(answer);
+            match answer {
+                EnsembleMatch::Expected | EnsembleMatch::Skipped => {
+                    let reply = PreparedReply::header(ReplyZxid::Fixed(0), None);
+                    self.reply_in_order(connection, meta, reply);
+                }
+                EnsembleMatch::Other => connection.close(DisconnectReason::OtherEnsemble),
+            }
+            return;
+        }
+        let (scheme, data) = (packet.scheme.as_deref(), packet.auth.as_deref());
+        let accepted = access::authenticate(scheme, data, &connection.credentials, &self.policy);
         let added = accepted.is_ok_and(|ids| {
             ids.into_iter().for_each(|id| connection.credentials.add(id));
             connection.credentials.len() <= CREDENTIALS_MAX

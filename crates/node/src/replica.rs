@@ -5,15 +5,19 @@
 //! lock. So no event is lost, and no read reply precedes its event.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zebu_proto::txn::TxnEntry;
 use zebu_proto::{Buffer, Permissions, Zxid};
+use zebu_tree::access::EnsembleMatch;
 use zebu_tree::watch::{WatchTable, WatcherId};
 use zebu_tree::{Policy, Tree, TxnOutcome, access};
 
 use crate::connection::{ClientConnection, ConnectionId, Connections};
 use crate::listing_cache::ListingCache;
+use crate::metrics::NodeMetrics;
+use crate::sasl::SaslSettings;
 use crate::settings::AuthEnforcement;
 
 /// The tree and the watches.
@@ -22,11 +26,33 @@ pub struct Replica {
     pub(crate) tree: Tree,
     pub(crate) policy: Policy,
     pub(crate) enforcement: AuthEnforcement,
+    /// SASL for clients, if it is configured.
+    pub(crate) sasl: Option<SaslSettings>,
+    ensemble_auth: EnsembleAuthStats,
     digests: DigestHistory,
     pub(crate) listings: ListingCache,
     /// The number of times that the tree was replaced.
     generation: u64,
     watches: Mutex<WatchTable>,
+    pub(crate) metrics: Arc<NodeMetrics>,
+}
+
+/// Answers to auth packets of the scheme `ensemble`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EnsembleAuthCounts {
+    /// Clients that named this ensemble.
+    pub success: u64,
+    /// Clients that named another ensemble.
+    pub fail: u64,
+    /// Packets without a name, or all packets if no name is configured.
+    pub skip: u64,
+}
+
+#[derive(Debug, Default)]
+struct EnsembleAuthStats {
+    success: AtomicU64,
+    fail: AtomicU64,
+    skip: AtomicU64,
 }
 
 /// The tree digest at every 128th transaction, for comparison with other servers.
@@ -54,7 +80,24 @@ impl Replica {
     pub fn new(tree: Tree, policy: Policy, enforcement: AuthEnforcement, hash_seed: u64) -> Replica {
         let watches = Mutex::new(WatchTable::new(hash_seed));
         let (digests, listings) = (DigestHistory::default(), ListingCache::default());
-        Replica { tree, policy, enforcement, digests, listings, generation: 0, watches }
+        let ensemble_auth = EnsembleAuthStats::default();
+        Replica {
+            tree,
+            policy,
+            enforcement,
+            sasl: None,
+            ensemble_auth,
+            digests,
+            listings,
+            generation: 0,
+            watches,
+            metrics: Arc::new(NodeMetrics::new(hash_seed)),
+        }
+    }
+
+    /// Measured values of this replica and of the node that uses it.
+    pub fn metrics(&self) -> &Arc<NodeMetrics> {
+        &self.metrics
     }
 
     /// The tree, for reading.
@@ -91,6 +134,26 @@ impl Replica {
         self.digests = DigestHistory::default();
     }
 
+    /// Counts the answer to an auth packet of the scheme `ensemble`.
+    pub(crate) fn count_ensemble_auth(&self, answer: EnsembleMatch) {
+        let counter = match answer {
+            EnsembleMatch::Expected => &self.ensemble_auth.success,
+            EnsembleMatch::Other => &self.ensemble_auth.fail,
+            EnsembleMatch::Skipped => &self.ensemble_auth.skip,
+        };
+        counter.fetch_add(1, Relaxed);
+    }
+
+    /// Answers to auth packets of the scheme `ensemble` since the start.
+    pub fn ensemble_auth_counts(&self) -> EnsembleAuthCounts {
+        let EnsembleAuthStats { success, fail, skip } = &self.ensemble_auth;
+        EnsembleAuthCounts {
+            success: success.load(Relaxed),
+            fail: fail.load(Relaxed),
+            skip: skip.load(Relaxed),
+        }
+    }
+
     /// The access policy.
     pub fn policy(&self) -> &Policy {
         &self.policy
@@ -111,10 +174,13 @@ impl Replica {
 
     /// Applies a committed transaction and sends its watch events.
     pub(crate) fn apply(&mut self, entry: &TxnEntry, connections: &mut impl Connections) -> TxnOutcome {
-        let Replica { tree, policy, watches, digests, .. } = self;
+        let Replica { tree, policy, watches, digests, metrics, .. } = self;
         let watches = watches.get_mut().unwrap_or_else(PoisonError::into_inner);
+        metrics.count_write(entry);
         let outcome = tree.apply(&entry.header, &entry.txn, &mut |event| {
+            let mut fired = 0;
             watches.fire(event.kind, event.path, &mut |watcher| {
+                fired += 1;
                 connections.with(ConnectionId(watcher.0), |connection| {
                     // A client receives an event only for a node that it may read.
                     if access::allowed(event.acl, Permissions::READ, &connection.credentials, policy) {
@@ -122,6 +188,7 @@ impl Replica {
                     }
                 });
             });
+            metrics.count_fired(event.kind, fired);
         });
         digests.record(tree);
         outcome

@@ -2,9 +2,14 @@
 //!
 //! A server may have ten thousand idle connections, so the counters of a connection use narrow types.
 
+use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use zebu_metrics::{Counter, LatencyDelta, NamespaceId, RequestLatencies};
 use zebu_proto::OpCode;
+
+use crate::metrics::NodeMetrics;
 
 /// Counters of one connection.
 #[derive(Clone, Debug)]
@@ -90,12 +95,31 @@ pub struct StatsDelta {
     pub latency: LatencyStats,
     /// Refused authentications.
     pub auth_failures: u32,
-    /// Bytes of the last reply; `None` without one.
-    pub last_response_bytes: Option<u32>,
+    /// Bytes of the last reply; `None` without one. No reply is empty.
+    pub last_response_bytes: Option<NonZeroU32>,
     /// Bytes of the largest reply.
     pub max_response_bytes: u32,
     /// Bytes of the smallest reply.
     pub min_response_bytes: u32,
+    /// Bytes of all replies.
+    pub response_bytes: u32,
+    /// Bytes of all watch events.
+    pub watch_bytes: u32,
+    /// Latencies of reads and updates.
+    pub latencies: LatencyDelta,
+    /// Reads of the last namespace.
+    pub reads: NamespaceReads,
+}
+
+/// Reads of one namespace since the last report.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NamespaceReads {
+    /// `None` before the first read.
+    pub namespace: Option<NamespaceId>,
+    /// Reads.
+    pub count: u32,
+    /// Bytes of their paths and data.
+    pub bytes: u32,
 }
 
 impl StatsDelta {
@@ -104,7 +128,8 @@ impl StatsDelta {
         self.min_response_bytes =
             if self.last_response_bytes.is_none() { bytes } else { self.min_response_bytes.min(bytes) };
         self.max_response_bytes = self.max_response_bytes.max(bytes);
-        self.last_response_bytes = Some(bytes);
+        self.response_bytes = self.response_bytes.saturating_add(bytes);
+        self.last_response_bytes = NonZeroU32::new(bytes);
     }
 }
 
@@ -121,6 +146,14 @@ pub struct ServerStats {
     response_last: AtomicI64,
     response_min: AtomicI64,
     response_max: AtomicI64,
+    /// Bytes of replies.
+    pub response_bytes: Counter,
+    /// Bytes of watch events.
+    pub watch_bytes: Counter,
+    /// Latencies of reads and updates.
+    pub latencies: RequestLatencies,
+    /// The values of the node, which keeps the reads by namespace.
+    node: Option<Arc<NodeMetrics>>,
 }
 
 impl Default for ServerStats {
@@ -136,29 +169,63 @@ impl Default for ServerStats {
             response_last: AtomicI64::new(-1),
             response_min: AtomicI64::new(-1),
             response_max: AtomicI64::new(-1),
+            response_bytes: Counter::default(),
+            watch_bytes: Counter::default(),
+            latencies: RequestLatencies::default(),
+            node: None,
         }
     }
 }
 
 impl ServerStats {
+    /// Counters of a server with this node.
+    pub fn new(node: Arc<NodeMetrics>) -> ServerStats {
+        ServerStats { node: Some(node), ..ServerStats::default() }
+    }
+
     /// Adds the counters of a connection.
     pub fn add(&self, unreported: &StatsDelta) {
         self.packets_received.fetch_add(u64::from(unreported.packets_received), Relaxed);
         self.packets_sent.fetch_add(u64::from(unreported.packets_sent), Relaxed);
-        self.auth_failures.fetch_add(u64::from(unreported.auth_failures), Relaxed);
+        if unreported.auth_failures > 0 {
+            self.auth_failures.fetch_add(u64::from(unreported.auth_failures), Relaxed);
+        }
+        if let (Some(node), NamespaceReads { namespace: Some(namespace), count, bytes }) =
+            (&self.node, unreported.reads)
+        {
+            node.namespaces.record_reads(namespace, count, u64::from(bytes));
+        }
+        if unreported.watch_bytes > 0 {
+            self.watch_bytes.add(u64::from(unreported.watch_bytes));
+        }
         let latency = &unreported.latency;
         if latency.count > 0 {
             self.latency_count.fetch_add(latency.count, Relaxed);
-            self.latency_total_ms.fetch_add(latency.total_ms, Relaxed);
-            self.latency_min_ms.fetch_min(latency.min_ms, Relaxed);
-            self.latency_max_ms.fetch_max(latency.max_ms, Relaxed);
+            if latency.total_ms > 0 {
+                self.latency_total_ms.fetch_add(latency.total_ms, Relaxed);
+            }
+            // A read costs less than an atomic change, and the extremes rarely change.
+            if latency.min_ms < self.latency_min_ms.load(Relaxed) {
+                self.latency_min_ms.fetch_min(latency.min_ms, Relaxed);
+            }
+            if latency.max_ms > self.latency_max_ms.load(Relaxed) {
+                self.latency_max_ms.fetch_max(latency.max_ms, Relaxed);
+            }
+            self.latencies.add(&unreported.latencies);
         }
         if let Some(last) = unreported.last_response_bytes {
-            self.response_last.store(i64::from(last), Relaxed);
-            self.response_max.fetch_max(i64::from(unreported.max_response_bytes), Relaxed);
+            self.response_last.store(i64::from(last.get()), Relaxed);
+            self.response_bytes.add(u64::from(unreported.response_bytes));
+            let max = i64::from(unreported.max_response_bytes);
+            if max > self.response_max.load(Relaxed) {
+                self.response_max.fetch_max(max, Relaxed);
+            }
             // -1 means no reply yet; as an unsigned number it is the greatest.
-            let smaller = |now: i64| Some((now as u64).min(u64::from(unreported.min_response_bytes)) as i64);
-            let _ = self.response_min.fetch_update(Relaxed, Relaxed, smaller);
+            let min = u64::from(unreported.min_response_bytes);
+            if min < self.response_min.load(Relaxed) as u64 {
+                let smaller = |now: i64| Some((now as u64).min(min) as i64);
+                let _ = self.response_min.fetch_update(Relaxed, Relaxed, smaller);
+            }
         }
     }
 
@@ -174,6 +241,10 @@ impl ServerStats {
         self.response_last.store(-1, Relaxed);
         self.response_min.store(-1, Relaxed);
         self.response_max.store(-1, Relaxed);
+        self.response_bytes.reset();
+        self.watch_bytes.reset();
+        self.latencies.reads.reset();
+        self.latencies.updates.reset();
     }
 
     /// Frames received and sent.

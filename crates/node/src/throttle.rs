@@ -90,6 +90,11 @@ impl ConnectionThrottle {
         Admission::Admitted
     }
 
+    /// Tokens that are missing, for monitoring; 0 without a throttle.
+    pub fn deficit(&self) -> u64 {
+        u64::try_from(self.settings.tokens - self.tokens).unwrap_or(0)
+    }
+
     /// The current drop probability, for monitoring.
     pub fn drop_probability(&self) -> f64 {
         self.drop_probability

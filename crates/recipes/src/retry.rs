@@ -17,7 +17,7 @@ const PAUSE_FIRST: Duration = Duration::from_millis(20);
 pub(crate) fn is_transient(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::NotSent(cause) | ErrorKind::Ambiguous(cause) => {
-            !matches!(cause, Cause::Closed | Cause::AuthFailed)
+            !matches!(cause, Cause::Closed | Cause::AuthFailed | Cause::SaslRefused(_))
         }
         ErrorKind::Server(code) | ErrorKind::Transaction { code, .. } => matches!(
             code,

@@ -68,6 +68,11 @@ impl<D: Disk> SnapshotStore<D> {
         self.compression
     }
 
+    /// The file of a snapshot with this zxid.
+    pub fn path_of(&self, zxid: Zxid) -> PathBuf {
+        SnapshotTarget::new(&self.directory, zxid, self.compression).path()
+    }
+
     /// Begins a snapshot file.
     pub fn begin(&self, head: SnapshotHead) -> Result<SnapshotWriter<D>, SnapshotError> {
         let SnapshotHead { zxid, sessions, acls } = head;

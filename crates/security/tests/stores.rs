@@ -296,6 +296,15 @@ fn limits_of_the_caller_hold() {
     for name in ["server.jks", "server.pem"] {
         assert!(matches!(with(name, |limits| limits.chain = 1), StoreError::Limit { .. }), "{name}");
     }
+    // Each of these keys takes 2048 rounds, and none fits the certificate.
+    let certificate = text("ed25519.pem");
+    let end = "-----END CERTIFICATE-----";
+    let certificate = &certificate[..certificate.find(end).unwrap() + end.len()];
+    let keys = format!("{}{certificate}", text("enc2.key").repeat(3));
+    let mut input = StoreInput::new(keys.as_bytes(), &password);
+    assert!(matches!(read_key_store(&input), Err(StoreError::KeyDoesNotFit { .. })));
+    input.limits.rounds = 5_000;
+    assert!(matches!(read_key_store(&input), Err(StoreError::Limit { .. })));
     // MAC and key take 2048 rounds each, and the certificates 2048 more.
     assert!(matches!(with("server.p12", |limits| limits.rounds = 6_000), StoreError::Limit { .. }));
 }

@@ -370,6 +370,62 @@ fn name_constraints_are_not_evaded_by_lenient_leaves() {
     assert!(verifier.verify_client_cert(&store.chain[0], &store.chain[1..], now()).is_err());
 }
 
+/// An authority below another one.
+fn middle(params: CertificateParams, above: &Authority) -> Authority {
+    let mut params = params;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::signed_by(params, KeyPair::generate().unwrap(), above).unwrap()
+}
+
+/// The verdict about a client of these parameters below the middle authority.
+fn is_accepted_below(leaf: &CertificateParams, middle: &Authority, root: &Authority) -> bool {
+    let store = key_store(&(issued(leaf, middle) + &middle.pem()));
+    let policy = policy(&root.pem(), CertificateUsage::Client);
+    let verifier = JavaClientVerifier::new(policy, ClientCertDemand::Need);
+    verifier.verify_client_cert(&store.chain[0], &store.chain[1..], now()).is_ok()
+}
+
+#[test]
+fn issuers_need_the_right_to_issue_for_the_purpose() {
+    let root = authority("test CA");
+    let mut as_authority = client("caleaf");
+    as_authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    for leaf in [client("leaf"), as_authority] {
+        let is_ca = leaf.is_ca;
+        assert!(is_accepted_below(&leaf, &middle(subject("middle"), &root), &root));
+        let mut unable = subject("middle");
+        unable.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::CrlSign];
+        assert!(!is_accepted_below(&leaf, &middle(unable, &root), &root), "no keyCertSign: {is_ca:?}");
+        let mut for_mails = subject("middle");
+        for_mails.extended_key_usages = vec![ExtendedKeyUsagePurpose::EmailProtection];
+        assert!(!is_accepted_below(&leaf, &middle(for_mails, &root), &root), "other purpose: {is_ca:?}");
+    }
+}
+
+#[test]
+fn a_common_name_does_not_evade_name_constraints() {
+    let root = authority("test CA");
+    let mut constrained = subject("constrained");
+    constrained.name_constraints = Some(rcgen::NameConstraints {
+        permitted_subtrees: vec![rcgen::GeneralSubtree::DnsName("example.com".to_owned())],
+        excluded_subtrees: Vec::new(),
+    });
+    let accepts = |middle: &Authority, dns: Option<&str>, common_name: &str, host: &str| {
+        let mut leaf = subject(common_name);
+        let names = dns.into_iter().map(|name| rcgen::SanType::DnsName(name.try_into().unwrap()));
+        leaf.subject_alt_names = names.collect();
+        let store = key_store(&(issued(&leaf, middle) + &middle.pem()));
+        let policy = policy(&root.pem(), CertificateUsage::Peer);
+        let verifier = JavaClientVerifier::for_hosts(policy, vec![host.to_owned()]);
+        verifier.verify_client_cert(&store.chain[0], &store.chain[1..], now()).is_ok()
+    };
+    let constrained = middle(constrained, &root);
+    assert!(accepts(&constrained, Some("zk1.example.com"), "x", "zk1.example.com"));
+    assert!(!accepts(&constrained, Some("zk1.other.org"), "x", "zk1.other.org"));
+    assert!(!accepts(&constrained, None, "zk1.other.org", "zk1.other.org"));
+    assert!(accepts(&middle(subject("free"), &root), None, "zk1.other.org", "zk1.other.org"));
+}
+
 #[test]
 fn revocation_lists_are_obeyed() {
     let trust = trust_store(&(fixture("ca.crt") + &fixture("ca.crl")));
@@ -501,4 +557,18 @@ fn hints_name_every_trusted_subject() {
     let policy = policy(&(first.pem() + &second.pem()), CertificateUsage::Client);
     let verifier = JavaClientVerifier::new(policy, ClientCertDemand::Need);
     assert_eq!(verifier.root_hint_subjects().len(), 2);
+}
+
+/// The list in a handshake has a length field of two bytes.
+#[test]
+fn trust_stores_beyond_the_length_of_the_hints_work() {
+    let authority = authority("test CA");
+    let own = issued(&subject("localhost"), &authority);
+    let long = |index: usize| self::authority(&format!("{index}{}", "x".repeat(2_000))).pem();
+    let trust: String = authority.pem() + &(0..35).map(long).collect::<String>();
+    let listener = listener(&trust, &own, ClientCertDemand::Need);
+    let client = key_store(&issued(&client("x"), &authority));
+    for version in VERSIONS {
+        handshake(&listener, Some(&client), any_server(&authority.pem()), "localhost", version).unwrap();
+    }
 }

@@ -11,7 +11,9 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tracing::{info, warn};
+use zebu_node::{AuditOperation, AuditResult};
 
+use crate::audit;
 use crate::clock::Clock;
 use crate::config::ServerConfig;
 use crate::core::context::ServerContext;
@@ -19,12 +21,17 @@ use crate::core::inbox::ControlEvent;
 use crate::core::node_builder::NodeParts;
 use crate::core::server_core::CoreFailure;
 use crate::disk::recovery::{self, DirectoryLocks, OpenedDataDir};
-use crate::net::ClientListener;
+use crate::kerberos_check::check_kerberos;
+use crate::metrics::MetricsSource;
+use crate::net::client_listeners::ClientListeners;
+use crate::net::login_reload::follow_login_file;
+use crate::net::port_protection::ClientPorts;
 use crate::net::reply_sender::ReplySender;
-use crate::panic_guard::PanicGuard;
 use crate::ports::port_probe;
 use crate::serve_error::ServeError;
+use crate::supervisor::{Supervisor, probe_core};
 use crate::threads::{CoreExit, ServerThreads};
+use crate::views::ServerViews;
 
 /// How long a stopping server waits for clients to read their last replies.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -32,8 +39,10 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// The state of a server that accepts clients.
 #[derive(Debug)]
 pub struct ServerReady {
-    /// The bound client address.
+    /// The bound client address; the one for TLS if there is no other.
     pub address: SocketAddr,
+    /// The bound address for TLS only.
+    pub secure_address: Option<SocketAddr>,
 }
 
 /// How a server ends.
@@ -46,12 +55,19 @@ pub enum ShutdownMode {
     Abort,
 }
 
-/// Serves until the process receives SIGTERM or SIGINT. `ready` is called when clients can connect.
+/// Serves until the process receives SIGTERM or SIGINT. The supervisor follows the life of the server. The
+/// function `attach` gets the views of the server before clients are accepted.
 ///
 /// # Errors
 /// The reason why the server did not start or ended; the caller turns it into an exit code.
-pub fn run(config: ServerConfig, ready: impl FnOnce(&ServerReady)) -> Result<(), ServeError> {
-    serve_until(config, ready, shutdown_signal(), RecoveryAtStop::Detach)
+pub fn run(
+    config: ServerConfig,
+    attach: impl FnOnce(ServerViews),
+    supervisor: Arc<dyn Supervisor>,
+) -> Result<(), ServeError> {
+    let stop = shutdown_signal(supervisor.clone());
+    let probe = supervisor.probe_interval().map(|interval| (supervisor.clone(), interval));
+    serve_until(config, attach, |ready| supervisor.ready(ready), stop, WithinProcess::Alone(probe))
 }
 
 /// Serves until `stop` resolves, for a server inside another program such as a test. It blocks its
@@ -64,37 +80,45 @@ pub fn run_until(
     ready: impl FnOnce(&ServerReady),
     stop: impl Future<Output = ShutdownMode>,
 ) -> Result<(), ServeError> {
-    serve_until(config, ready, stop, RecoveryAtStop::Join)
+    serve_until(config, |_| (), ready, stop, WithinProcess::WithOthers)
 }
 
-/// How a stop during the recovery ends it. A recovery may be aborted at any moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RecoveryAtStop {
-    /// It ends with the process, which ends now.
-    Detach,
-    /// It is joined: another server of this process may open the directory.
-    Join,
+/// Whether the process is there for this server only. A recovery may be aborted at any moment.
+enum WithinProcess {
+    /// A recovery at a stop ends with the process, which ends now. A supervisor may want signs of the core.
+    Alone(Option<(Arc<dyn Supervisor>, Duration)>),
+    /// A recovery at a stop is joined: another server of this process may open the directory.
+    WithOthers,
 }
 
 fn serve_until(
     config: ServerConfig,
+    attach: impl FnOnce(ServerViews),
     ready: impl FnOnce(&ServerReady),
     stop: impl Future<Output = ShutdownMode>,
-    while_recovering: RecoveryAtStop,
+    within: WithinProcess,
 ) -> Result<(), ServeError> {
     let clock = Clock::start();
     let seed = random_seed()?;
     let runtime = network_threads()?;
     let mut stop = pin!(stop);
-    port_probe::probe_ports(&config)?;
-    let Some(opened) = recover(&runtime, &config, seed, stop.as_mut(), while_recovering)? else {
+    let audit = config.security.audit.clone();
+    let begun = port_probe::probe_ports(&config).and_then(|()| {
+        let opened = recover(&runtime, &config, seed, stop.as_mut(), &within)?;
+        opened.map(|opened| start(&runtime, config, clock, seed, opened)).transpose()
+    });
+    let Some(started) = begun.inspect_err(|_| audit::record_failed_start(&audit))? else {
         runtime.shutdown_background();
         return Ok(());
     };
-    let Started { shared, listener, address, threads, core_ended, locks } =
-        start(&runtime, config, clock, seed, opened)?;
-    ready(&ServerReady { address });
-    let ended = runtime.block_on(serve(shared, listener, core_ended, stop));
+    let Started { shared, listeners, threads, core_ended, locks } = started;
+    record_server(&shared, AuditOperation::ServerStart, AuditResult::Success);
+    attach(ServerViews::new(shared.clone()));
+    ready(&listeners.ready()?);
+    if let WithinProcess::Alone(Some((supervisor, interval))) = within {
+        runtime.spawn(probe_core(shared.clone(), supervisor, interval));
+    }
+    let ended = runtime.block_on(serve(shared, listeners, core_ended, stop));
     runtime.shutdown_background();
     let finished = threads.join();
     drop(locks);
@@ -102,6 +126,12 @@ fn serve_until(
         ServeOutcome::Stopped if finished.is_err() => ServeOutcome::Panicked,
         ended => ended,
     })
+}
+
+fn record_server(shared: &ServerContext, operation: AuditOperation, result: AuditResult) {
+    if let Some(audit) = &shared.audit {
+        audit.record_server(operation, result, shared.clock.now());
+    }
 }
 
 fn network_threads() -> Result<Runtime, ServeError> {
@@ -115,7 +145,7 @@ fn recover(
     config: &ServerConfig,
     seed: u64,
     stop: Pin<&mut impl Future<Output = ShutdownMode>>,
-    while_recovering: RecoveryAtStop,
+    within: &WithinProcess,
 ) -> Result<Option<OpenedDataDir>, ServeError> {
     let (recovered, mut recovery_ended) = oneshot::channel();
     let recovery = {
@@ -138,7 +168,7 @@ fn recover(
     });
     let Some(opened) = opened else {
         info!("stopped while recovering; nothing was changed that the next start does not repeat");
-        if while_recovering == RecoveryAtStop::Join {
+        if matches!(within, WithinProcess::WithOthers) {
             let _ = recovery.join();
         }
         return Ok(None);
@@ -149,11 +179,10 @@ fn recover(
     opened.map(Some)
 }
 
-/// A server whose threads run and whose client port is bound.
+/// A server whose threads run and whose client ports are bound.
 struct Started {
     shared: Arc<ServerContext>,
-    listener: ClientListener,
-    address: SocketAddr,
+    listeners: ClientListeners,
     threads: ServerThreads,
     core_ended: CoreExit,
     locks: DirectoryLocks,
@@ -167,31 +196,22 @@ fn start(
     seed: u64,
     opened: OpenedDataDir,
 ) -> Result<Started, ServeError> {
-    let OpenedDataDir { tree, recovered, files, digest_mismatches, locks } = opened;
+    let OpenedDataDir { tree, recovered, files, digest_mismatches, load, locks } = opened;
+    check_kerberos(&config)?;
+    let ports = ClientPorts::open(&config)?;
     let NodeParts { node, replica, member } = NodeParts::build(&config, tree, recovered, &clock, seed);
     let shared = Arc::new(ServerContext::new(config, clock, replica, seed));
     shared.metrics.digest_mismatches.add(digest_mismatches);
-    let (listener, address) = bind_client_port(runtime, &shared)?;
+    shared.metrics.load_ms.record(load.total.as_millis() as u64);
+    shared.metrics.snapshot_load_ms.record(load.total.saturating_sub(load.log).as_millis() as u64);
+    shared.metrics.log_load_ms.record(load.log.as_millis() as u64);
+    shared.metrics.replayed.record(load.replayed);
+    let listeners = ClientListeners::bind(runtime, &shared, ports)?;
     let peers = member.map(|member| runtime.block_on(member.open_peer_ports(&shared))).transpose()?;
     let reply_sender = ReplySender::new(runtime.handle().clone(), shared.stats.clone());
     let (threads, core_ended) = ServerThreads::start(shared.clone(), node, peers, reply_sender, files)
         .map_err(internal_error("a thread cannot be started"))?;
-    Ok(Started { shared, listener, address, threads, core_ended, locks })
-}
-
-fn bind_client_port(
-    runtime: &Runtime,
-    shared: &Arc<ServerContext>,
-) -> Result<(ClientListener, SocketAddr), ServeError> {
-    let listener = {
-        let _context = runtime.enter();
-        ClientListener::bind(shared.clone())?
-    };
-    let address = listener.local_address().ok_or_else(|| {
-        ServeError::Internal("the address of the listener is not known to the system".to_owned())
-    })?;
-    shared.set_client_port(address.port());
-    Ok((listener, address))
+    Ok(Started { shared, listeners, threads, core_ended, locks })
 }
 
 /// Converts the outcome to the result of `run`.
@@ -219,24 +239,32 @@ enum ServeOutcome {
 
 async fn serve(
     shared: Arc<ServerContext>,
-    listener: ClientListener,
+    listeners: ClientListeners,
     mut core_ended: CoreExit,
     stop: impl Future<Output = ShutdownMode>,
 ) -> ServeOutcome {
-    let follow = listener.serve(shared.client_address());
-    let accepting = tokio::spawn(PanicGuard::run_task(shared.clone(), "the listener for clients", follow));
+    let accepting = listeners.spawn(&shared);
+    let reloading = tokio::spawn(follow_login_file(shared.clone()));
+    let turning = tokio::spawn(MetricsSource::new(shared.clone()).turn_windows());
     let stop = tokio::select! {
         stop = stop => stop,
-        result = &mut core_ended => return serve_outcome(result),
+        result = &mut core_ended => {
+            shared.set_operator_snapshots(None);
+            return serve_outcome(result);
+        }
     };
     shared.stopping.store(true, Ordering::Release);
-    accepting.abort();
+    shared.set_operator_snapshots(None);
+    accepting.iter().for_each(tokio::task::JoinHandle::abort);
+    reloading.abort();
+    turning.abort();
     if stop == ShutdownMode::Abort {
         shared.aborted.store(true, Ordering::Release);
         shared.inbox.push_control(ControlEvent::Abort);
         return serve_outcome(core_ended.await);
     }
     info!("stopping: finishing what was begun");
+    record_server(&shared, AuditOperation::ServerStop, AuditResult::Invoked);
     shared.inbox.push_control(ControlEvent::Stop);
     let result = serve_outcome(core_ended.await);
     drain_connections(&shared).await;
@@ -269,8 +297,8 @@ fn serve_outcome(result: Result<Result<(), CoreFailure>, oneshot::error::RecvErr
     }
 }
 
-/// Waits for SIGTERM or SIGINT. SIGHUP counts only with a terminal; without one it is ignored.
-async fn shutdown_signal() -> ShutdownMode {
+/// Waits for SIGTERM or SIGINT. SIGHUP of a terminal counts too; without one it reloads the log filter.
+async fn shutdown_signal(supervisor: Arc<dyn Supervisor>) -> ShutdownMode {
     let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hang_up)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()))
     else {
@@ -279,16 +307,18 @@ async fn shutdown_signal() -> ShutdownMode {
     };
     loop {
         tokio::select! {
-            _ = terminate.recv() => return ShutdownMode::Graceful,
-            _ = interrupt.recv() => return ShutdownMode::Graceful,
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
             _ = hang_up.recv() => {
                 if std::io::stdin().is_terminal() {
-                    return ShutdownMode::Graceful;
+                    break;
                 }
-                info!("SIGHUP was received and is ignored: the configuration is read at the start only");
+                supervisor.reload();
             }
         }
     }
+    supervisor.stopping();
+    ShutdownMode::Graceful
 }
 
 fn internal_error(what: &'static str) -> impl Fn(std::io::Error) -> ServeError {

@@ -24,6 +24,12 @@ pub enum ServeError {
         /// The error of the system.
         reason: String,
     },
+    /// The keys of a TLS port cannot be used.
+    #[error("unable to open a TLS port: {0}")]
+    Tls(String),
+    /// The keys of a Kerberos login cannot be used.
+    #[error("unable to use a Kerberos login: {0}; look at the keytab with klist -k")]
+    Kerberos(String),
     /// A port for the other servers could not be opened.
     #[error("unable to open the {port} port {address}: {reason}")]
     ListenForPeers {
@@ -48,7 +54,11 @@ impl ServeError {
         match self {
             ServeError::DataDirectory { .. } => 3,
             ServeError::ListenForPeers { .. } => 14,
-            ServeError::Listen { .. } | ServeError::Disk(_) | ServeError::Internal(_) => 1,
+            ServeError::Listen { .. }
+            | ServeError::Tls(_)
+            | ServeError::Kerberos(_)
+            | ServeError::Disk(_)
+            | ServeError::Internal(_) => 1,
         }
     }
 }

@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use zebu_node::{
-    AuthEnforcement, LeaderClients, LocalSessionSupport, NodeSettings, ReconfigSupport, ThrottleSettings,
+    AuthEnforcement, LeaderClients, LocalSessionSupport, NodeSettings, ReconfigSupport, SaslFailedClients,
+    SaslSettings, ThrottleSettings,
 };
 use zebu_proto::ServerId;
 use zebu_runtime::{DiskSettings, SnapshotSections, SnapshotStore};
 use zebu_storage::{Compression, Directories, FileDisk, ForceSync, LogOptions};
-use zebu_tree::access::{self, AclChecks, AuthSettings, DigestScheme, QuotaEnforcement};
+use zebu_tree::access::{
+    self, AclChecks, AuthSettings, DigestScheme, EnsembleScheme, QuotaEnforcement, SaslScheme, X509Scheme,
+};
 use zebu_tree::{DigestMode, Policy, TreeOptions, TtlNodes};
 use zebu_zab::membership::ConfigChangeRules;
 use zebu_zab::{DynamicConfig, HistoryLimits, ObserverLog, ObserverMasters, ObserverSettings, PeerSettings};
@@ -43,7 +46,7 @@ pub(crate) fn tree_options(config: &ServerConfig, hash_seed: u64) -> TreeOptions
 }
 
 pub(crate) fn policy(config: &ServerConfig) -> Policy {
-    let auth = &config.auth;
+    let (auth, sasl) = (&config.auth, &config.security.client_sasl);
     Policy {
         acl_checks: if config.tree.skip_acl { AclChecks::Skipped } else { AclChecks::Enforced },
         quota: if config.tree.enforce_quota { QuotaEnforcement::On } else { QuotaEnforcement::Off },
@@ -51,10 +54,40 @@ pub(crate) fn policy(config: &ServerConfig) -> Policy {
             digest: if auth.digest_provider { DigestScheme::Enabled } else { DigestScheme::Disabled },
             algorithm: digest_algorithm(auth.digest_algorithm),
             super_digest: auth.super_digest.as_ref().map(|digest| digest.0.as_str().into()),
+            x509: match sasl.providers.x509 {
+                true => X509Scheme::Enabled,
+                false => X509Scheme::Disabled,
+            },
+            sasl: sasl
+                .providers
+                .sasl
+                .then(|| SaslScheme { any_user_id: sasl.any_user_id.as_deref().map(Into::into) }),
+            ensemble: sasl
+                .providers
+                .ensemble
+                .then(|| EnsembleScheme { names: sasl.ensemble_names.as_ref().map(|names| boxed(names)) }),
         },
         container_never_used_ms: config.containers.max_never_used.map_or(0, millis),
         transaction_bytes_max: config.limits.transaction_bytes_max(),
     }
+}
+
+/// SASL for clients; `None` without a login, which refuses every token.
+pub(crate) fn client_sasl(config: &ServerConfig) -> Option<SaslSettings> {
+    let sasl = &config.security.client_sasl;
+    sasl.login.as_ref()?;
+    Some(SaslSettings {
+        rules: sasl.rules.clone(),
+        super_users: boxed(&sasl.super_users),
+        failed_clients: match sasl.allow_failed_clients {
+            true => SaslFailedClients::Kept,
+            false => SaslFailedClients::Closed,
+        },
+    })
+}
+
+fn boxed(texts: &[String]) -> Vec<Box<str>> {
+    texts.iter().map(|text| text.as_str().into()).collect()
 }
 
 pub(crate) fn enforcement(config: &ServerConfig) -> AuthEnforcement {

@@ -9,12 +9,14 @@ use zebu_node::Node;
 use zebu_runtime::{DiskWorker, SnapshotStore};
 use zebu_storage::{Directories, FileDisk};
 
+use crate::audit::AuditThread;
 use crate::core::context::ServerContext;
 use crate::core::server_core::{CoreEdge, CoreFailure, ServerCore};
 use crate::disk::disk_thread::start_disk_thread;
 use crate::disk::purger::{self, DirectoryOrigin, PurgeHandle};
 use crate::disk::snapshotter;
 use crate::dynamic_config::{self, ConfigFileWriter};
+use crate::metrics::core_times::CoreTimes;
 use crate::net::reply_sender::ReplySender;
 use crate::peers::Peers;
 use crate::rate_limited_log::RateLimitedLog;
@@ -36,6 +38,7 @@ pub(crate) struct ServerThreads {
     /// They end after the core, which owns their handles, when their queues are empty.
     workers: Vec<JoinHandle<()>>,
     purger: Option<(PurgeHandle, JoinHandle<()>)>,
+    audit: Option<AuditThread>,
 }
 
 /// A thread has panicked.
@@ -52,11 +55,13 @@ impl ServerThreads {
         files: StorageFiles,
     ) -> io::Result<(ServerThreads, CoreExit)> {
         let StorageFiles { disk, snapshots, directories, origin } = files;
+        let audit = shared.audit.clone().map(AuditThread::start).transpose()?;
         let (disk, disk_thread) = start_disk_thread(shared.clone(), disk)?;
         let (snapshots, snapshot_thread) = snapshotter::start_snapshot_thread(shared.clone(), snapshots)?;
         let purging = purger::start_purge_thread(shared.clone(), directories.clone(), origin)?;
         let (config_files, files_thread) =
             ConfigFileWriter::start(shared.clone(), dynamic_config::dynamic_config_files(&shared.config))?;
+        shared.set_operator_snapshots(Some(snapshots.clone()));
         let edge = CoreEdge {
             shared: shared.clone(),
             disk,
@@ -66,11 +71,12 @@ impl ServerThreads {
             directories,
             config_files,
             peer_warnings: RateLimitedLog::default(),
+            times: CoreTimes::new(shared.config.membership.is_ensemble()),
         };
         shared.core.install(ServerCore::new(node, edge));
         let (core, core_ended) = start_core(shared)?;
         let behind_core = [disk_thread, snapshot_thread].into_iter().chain(files_thread).collect();
-        Ok((ServerThreads { core, workers: behind_core, purger: purging }, core_ended))
+        Ok((ServerThreads { core, workers: behind_core, purger: purging, audit }, core_ended))
     }
 
     /// Joins all threads. The core must have received a stop event.
@@ -80,6 +86,9 @@ impl ServerThreads {
         if let Some((handle, thread)) = self.purger {
             drop(handle);
             ended.push(thread.join());
+        }
+        if let Some(audit) = self.audit {
+            audit.close();
         }
         if ended.iter().all(Result::is_ok) { Ok(()) } else { Err(ThreadPanicked) }
     }

@@ -7,12 +7,13 @@ use zebu_node::LocalSessionSupport;
 use zebu_proto::txn::{Txn, TxnEntry};
 use zebu_proto::{ErrorCode, Permissions, Zxid};
 use zebu_tree::{Tree, TreeOptions};
+use zebu_zab::{ObserverMasters, is_refused_as_moved as is_refused_as_moved_by_master};
 
 use crate::check::{CheckerLimits, transaction_lengths};
 use crate::history::{CheckResult, ClientCall, Violation};
 use crate::members::{ConfigHistory, proposed_config};
 use crate::model::{Model, ModelEffect, ModelReconfig, Privilege, SessionScope, TxnContext};
-use crate::operation::{NodePath, Operation};
+use crate::operation::{NodePath, Operation, WriteOperation};
 
 /// A transaction of the history.
 #[derive(Debug)]
@@ -29,8 +30,9 @@ pub(crate) struct CommittedTxn {
 }
 
 /// Whether a transaction is a refusal because of its session: the session has moved or is closed.
-pub(crate) fn is_refused_with_session(txn: &Txn) -> bool {
-    is_refused_as_moved(txn) || is_refused_as_expired(txn)
+pub(crate) fn is_refused_with_session(committed: &CommittedTxn) -> bool {
+    committed.effects == [ModelEffect::Error(ErrorCode::SessionMoved)]
+        || is_refused_as_expired(&committed.entry.txn)
 }
 
 fn is_refused_as_expired(txn: &Txn) -> bool {
@@ -40,12 +42,20 @@ fn is_refused_as_expired(txn: &Txn) -> bool {
 
 /// Whether a request came over the old connection of a session that has moved: it is refused without a look
 /// at the tree.
-pub(crate) fn is_refused_as_moved(txn: &Txn) -> bool {
+fn is_refused_as_moved(txn: &Txn) -> bool {
     let moved = |txn: &Txn| *txn == Txn::error(ErrorCode::SessionMoved);
     match txn {
         Txn::Multi(parts) => parts.iter().any(|part| moved(&part.0)),
         txn => moved(txn),
     }
+}
+
+/// Whether an observer master refused a request that came over the old connection of a session. The leader
+/// commits an error that this operation cannot get for itself.
+fn is_refused_by_master(txn: &Txn, operation: &Operation) -> bool {
+    let is_create = matches!(operation, Operation::Write(WriteOperation::Create { .. }));
+    let Txn::Error(code) = *txn else { return false };
+    ErrorCode::from_wire(code).is_some_and(|code| is_refused_as_moved_by_master(is_create, code))
 }
 
 /// The history.
@@ -62,6 +72,7 @@ pub(crate) struct CommittedHistory {
     /// The longest transaction that every server can read, in bytes.
     transaction_bytes_max: usize,
     local_sessions: LocalSessionSupport,
+    masters: ObserverMasters,
 }
 
 /// The rights to reconfigure the ensemble.
@@ -102,6 +113,7 @@ impl CommittedHistory {
             rights,
             transaction_bytes_max: limits.transaction_bytes_max,
             local_sessions: limits.kinds.local_sessions,
+            masters: limits.kinds.masters,
         }
     }
 
@@ -227,6 +239,11 @@ impl CommittedHistory {
                 committed.effects = vec![ModelEffect::Error(ErrorCode::SessionMoved)];
             }
             (txn, Some(operation))
+                if self.masters == ObserverMasters::Followers && is_refused_by_master(txn, operation) =>
+            {
+                committed.effects = vec![ModelEffect::Error(ErrorCode::SessionMoved)];
+            }
+            (txn, Some(operation))
                 if transaction_lengths::is_refused_as_too_long(
                     txn,
                     operation,
@@ -285,11 +302,7 @@ impl CommittedHistory {
     }
 
     /// Whether the transaction failed exactly when the request had to.
-    fn compare_outcome(
-        &self,
-        committed: &CommittedTxn,
-        writes: &[crate::operation::WriteOperation],
-    ) -> CheckResult {
+    fn compare_outcome(&self, committed: &CommittedTxn, writes: &[WriteOperation]) -> CheckResult {
         let failed = committed.effects.iter().find_map(|effect| match effect {
             ModelEffect::Error(code) => Some(*code),
             _ => None,

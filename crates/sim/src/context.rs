@@ -1,5 +1,6 @@
 //! The state that all parts of a run share: the time, the network, the event queue, the checker, the trace.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use zebu_proto::quorum::Packet;
@@ -30,6 +31,8 @@ pub(crate) struct SimContext {
     /// Breakpoints that wait for a protocol step, and those that were reached: the server and the fault.
     pub(crate) breakpoints: Vec<Breakpoint>,
     pub(crate) hit: Vec<(usize, usize)>,
+    /// Servers on whose disk a bit changes before the next truncation, and the choice of the bit.
+    pub(crate) truncate_rot: BTreeMap<usize, u64>,
     hash: u64,
     /// When the last notification arrives, per directed path.
     notified: Vec<VirtualTime>,
@@ -100,6 +103,7 @@ impl SimContext {
             garble: None,
             breakpoints: Vec::new(),
             hit: Vec::new(),
+            truncate_rot: BTreeMap::new(),
             hash: 0,
             notified: vec![0; hosts * hosts],
         }

@@ -36,6 +36,7 @@ pub(crate) enum FaultKind {
     /// Drawn apart from the others, with the server kinds of a run.
     SlowSnapshots,
     FailingSnapshots,
+    RotBeforeTruncate,
     /// Drawn apart from the others: only in runs with reconfig.
     MembersChange,
     /// The ACL of the config node changes.
@@ -105,6 +106,7 @@ impl FaultKind {
             FaultKind::DiskLags => "disk cannot keep up",
             FaultKind::SlowSnapshots => "snapshots slow",
             FaultKind::FailingSnapshots => "snapshots fail",
+            FaultKind::RotBeforeTruncate => "bit rot before a truncation",
             FaultKind::MembersChange => "reconfig asked for",
             FaultKind::ConfigAcl => "ACL of the configuration",
         }

@@ -65,6 +65,8 @@ pub(crate) enum Fault {
     FailingSnapshots { server: usize, operations: u64, cause: SnapshotFailure, lasts: VirtualTime },
     /// The process ends, and a bit of a file changes before it restarts.
     BitRot { server: usize, file: RottenFile, place: u64, down: VirtualTime },
+    /// A bit of a log or snapshot changes before the next truncation, and the process does not notice.
+    RotBeforeTruncate { server: usize, place: u64 },
     /// A server stops when it next sends or receives a packet of a kind, after so many of them.
     EndAtStep { on: ProtocolStep, when: PacketEnd, skip: u64, down: VirtualTime, survives: Option<u64> },
     /// A client reads nothing for a while.
@@ -193,6 +195,7 @@ impl Fault {
                 FaultKind::BitRotInSnapshot
             }
             Fault::BitRot { file: RottenFile::Epoch, .. } => FaultKind::BitRotInEpochs,
+            Fault::RotBeforeTruncate { .. } => FaultKind::RotBeforeTruncate,
             Fault::EndAtStep { .. } => FaultKind::EndsAtStep,
             Fault::ClientStalls { .. } => FaultKind::ClientStalls,
             Fault::ClientSuspends { .. } => FaultKind::ClientSuspends,
@@ -349,7 +352,8 @@ impl FaultDrawer<'_> {
             FaultKind::MembersChange
             | FaultKind::ConfigAcl
             | FaultKind::SlowSnapshots
-            | FaultKind::FailingSnapshots => return None,
+            | FaultKind::FailingSnapshots
+            | FaultKind::RotBeforeTruncate => return None,
         })
     }
 
@@ -433,21 +437,26 @@ impl FaultDrawer<'_> {
             FaultKind::BitRotInEpochs => RottenFile::Epoch,
             _ => RottenFile::Log,
         };
-        if !self.rotten.contains(&server) {
-            // With reconfig, the servers that a quorum will need are unknown: then one damaged disk is
-            // enough.
-            if self.shape.members.is_some() && !self.rotten.is_empty() {
-                return None;
-            }
-            let list = self.shape.first_config();
-            let sound: BTreeSet<usize> =
-                list.voters().filter(|voter| *voter != server && !self.rotten.contains(voter)).collect();
-            if list.is_voter(server) && !list.is_quorum(&sound) {
-                return None;
-            }
+        self.may_rot(server).then(|| Fault::BitRot { server, file, place: self.random.draw(), down })
+    }
+
+    /// Whether the disk of a server may be damaged without a majority that could lose data.
+    fn may_rot(&mut self, server: usize) -> bool {
+        if self.rotten.contains(&server) {
+            return true;
+        }
+        // With reconfig, the servers that a quorum will need are unknown: then one damaged disk is enough.
+        if self.shape.members.is_some() && !self.rotten.is_empty() {
+            return false;
+        }
+        let list = self.shape.first_config();
+        let sound: BTreeSet<usize> =
+            list.voters().filter(|voter| *voter != server && !self.rotten.contains(voter)).collect();
+        let may_rot = !list.is_voter(server) || list.is_quorum(&sound);
+        if may_rot {
             self.rotten.push(server);
         }
-        Some(Fault::BitRot { server, file, place: self.random.draw(), down })
+        may_rot
     }
 
     fn paths(&mut self, kind: FaultKind, server: usize) -> Vec<(Host, Host)> {

@@ -5,6 +5,7 @@
 //! synced data stays. Unsynced changes may be lost or reordered. Creating a directory is durable at once.
 
 mod crash;
+mod inode;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -14,13 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use crash::Crash;
 
 use crate::disk::{Access, Disk, DiskFile, LockRefused, ReadAt};
-
-/// A change of a file's bytes that is not durable yet.
-#[derive(Clone, Debug)]
-enum UnsyncedChange {
-    Write { offset: usize, bytes: Vec<u8> },
-    Length(usize),
-}
+use inode::{Inode, UnsyncedChange};
 
 /// A change of a directory's names that is not durable yet.
 #[derive(Clone, Debug)]
@@ -44,14 +39,6 @@ enum NameChange {
         to: String,
         inode: usize,
     },
-}
-
-#[derive(Clone, Debug, Default)]
-struct Inode {
-    live: Vec<u8>,
-    durable: Vec<u8>,
-    /// Changes with their position in the order of all changes.
-    pending: Vec<(u64, UnsyncedChange)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -231,12 +218,16 @@ impl CrashDisk {
         let (path, inode) = files.into_iter().nth(index)?;
         let inode = &mut state.inodes[inode];
         let bit = mixed.rotate_left(24) % (inode.durable.len() as u64 * 8);
-        let (at, mask) = (usize::try_from(bit / 8).ok()?, 1 << (bit % 8));
-        inode.durable[at] ^= mask;
-        if let Some(byte) = inode.live.get_mut(at) {
-            *byte ^= mask;
-        }
+        inode.flip_bit(usize::try_from(bit / 8).ok()?, 1 << (bit % 8));
         Some((path, bit / 8))
+    }
+
+    /// Flips one bit of a file, also under a process that has the file open.
+    pub fn flip_bit_at(&self, path: &Path, at: usize, bit: u32) -> io::Result<()> {
+        let mut state = self.state();
+        let inode = state.find(path)?;
+        state.inodes[inode].flip_bit(at, 1 << (bit % 8));
+        Ok(())
     }
 
     /// All files with their live bytes.

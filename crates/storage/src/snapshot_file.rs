@@ -138,6 +138,11 @@ impl SnapshotTarget {
     pub fn new(directory: impl Into<PathBuf>, zxid: Zxid, compression: Compression) -> SnapshotTarget {
         SnapshotTarget { directory: directory.into(), zxid, compression }
     }
+
+    /// The complete file.
+    pub fn path(&self) -> PathBuf {
+        self.directory.join(snapshot_name(self.zxid, self.compression))
+    }
 }
 
 /// Writes one snapshot.

@@ -45,5 +45,6 @@ pub use outcome::TxnOutcome;
 pub use overlay::Overlay;
 pub use owner::{CONTAINER_OWNER, Lifetime, TTL_MAX_MS};
 pub use prep::{PrepareContext, Prepared, Reconfig};
+pub use quota::QuotaUsage;
 pub use tree::Tree;
 pub use walker::{NodeSink, WalkProgress, Walker};

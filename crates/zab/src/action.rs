@@ -4,7 +4,7 @@
 use std::fmt;
 
 use zebu_proto::quorum::{Notification, Packet};
-use zebu_proto::{ServerId, Zxid};
+use zebu_proto::{ServerId, SessionId, Zxid};
 
 use crate::encoded_txn::EncodedTxn;
 use crate::event::{IoId, LinkId};
@@ -364,6 +364,13 @@ pub enum LinkCloseReason {
         /// The kind of packets that are limited.
         what: &'static str,
     },
+    /// An observer keeps sending requests of a session that another server of its master has.
+    MovedSession {
+        /// The observer.
+        server: ServerId,
+        /// The session.
+        session: SessionId,
+    },
     /// The learner has a newer config than this server.
     NewerConfig(i64),
 }
@@ -445,6 +452,11 @@ impl fmt::Display for LinkCloseReason {
             LinkCloseReason::RelayFull { server, limit, what } => {
                 write!(f, "server {} exceeds a limit: {limit} {what}", server.0)
             }
+            LinkCloseReason::MovedSession { server, session } => write!(
+                f,
+                "server {} keeps sending requests of session {:#x}, which has moved; its clients reconnect",
+                server.0, session.0
+            ),
             LinkCloseReason::NewerConfig(version) => {
                 write!(f, "the learner has config version {version:#x}, newer than the one of this server")
             }

@@ -12,6 +12,7 @@ mod learner;
 mod learner_handler;
 pub mod membership;
 mod memory_only;
+mod moved_session;
 mod observer_master;
 mod observer_settings;
 mod packet_name;
@@ -32,6 +33,7 @@ pub use action::{
 pub use encoded_txn::EncodedTxn;
 pub use event::{IoId, LinkId, LogRead, PeerEvent, PingNumber};
 pub use membership::Configuration;
+pub use moved_session::{is_refused_as_moved, refused_request};
 pub use observer_settings::{ObserverLog, ObserverMasters, ObserverSettings};
 pub use peer::Peer;
 pub use quorum::{HierarchyError, QuorumRule};

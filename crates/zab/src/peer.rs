@@ -5,7 +5,7 @@
 mod role_changes;
 
 use zebu_proto::quorum::{Notification, Packet, ServerState};
-use zebu_proto::{ServerId, Zxid};
+use zebu_proto::{ServerId, SessionId, Zxid};
 
 use crate::action::{Action, LinkCloseReason, PeerEffect, ServingRole};
 use crate::election::Elector;
@@ -233,6 +233,13 @@ impl Peer {
         }
     }
 
+    /// A session has ended. An observer master forgets which of its observers had it.
+    pub fn session_ended(&mut self, session: SessionId) {
+        if let ActiveRole::Learning(learner) = &mut self.role {
+            learner.session_ended(session);
+        }
+    }
+
     /// Moves the data of this server aside because its state differs from the leader's, and requests a
     /// snapshot. This needs a leader that had its quorum without this server. Otherwise the leader's state
     /// may be the wrong one, and a quorum must not lose its data. Returns whether the data is moved aside.
@@ -339,6 +346,14 @@ impl Peer {
             },
             committed: self.state.committed(),
             learners,
+        }
+    }
+
+    /// Whether this server is without a role: in an election, or before one.
+    pub fn is_looking(&self) -> bool {
+        match &self.role {
+            ActiveRole::AwaitingDisk { .. } | ActiveRole::Looking | ActiveRole::Stopped => true,
+            ActiveRole::Leading(_) | ActiveRole::Learning(_) => false,
         }
     }
 

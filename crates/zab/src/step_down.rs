@@ -47,6 +47,7 @@ impl StepDown {
             | LinkCloseReason::UnknownZxid(_)
             | LinkCloseReason::NeedsSnapshot
             | LinkCloseReason::RelayFull { .. }
+            | LinkCloseReason::MovedSession { .. }
             | LinkCloseReason::NewerConfig(_) => RetryDelay::Short,
         };
         StepDown { reason, retry_delay }

@@ -28,6 +28,7 @@ pub(super) fn run(data: &[u8]) {
                 }
                 SessionAction::Drop { .. } => link = None,
                 SessionAction::Complete { .. } => ended += 1,
+                SessionAction::Authenticate { .. } => unreachable!("the settings have no SASL login"),
                 SessionAction::Notify { .. }
                 | SessionAction::Status(_)
                 | SessionAction::Probe { .. }

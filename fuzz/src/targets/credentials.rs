@@ -10,7 +10,7 @@ pub(super) fn run(data: &[u8]) {
     let policy = Policy::default();
     let scheme = String::from_utf8_lossy(scheme);
     let mut credentials = Credentials::none();
-    if let Ok(ids) = access::authenticate(Some(&scheme), Some(secret), &policy) {
+    if let Ok(ids) = access::authenticate(Some(&scheme), Some(secret), &credentials, &policy) {
         ids.into_iter().for_each(|id| credentials.add(id));
     }
     assert!(!credentials.is_super(), "nobody becomes super without a super digest");

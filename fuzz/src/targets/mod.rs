@@ -11,6 +11,7 @@ mod peer_extremes;
 mod requests;
 mod sasl;
 mod stores;
+mod tls_ports;
 
 use crate::corpus::{self, Side};
 
@@ -26,7 +27,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 20] = [
+pub const TARGETS: [Target; 21] = [
     Target { name: "requests", run: requests::run, corpus: || corpus::client_frames(Side::Client) },
     Target { name: "conversation", run: conversation::run, corpus: conversation::corpus },
     Target { name: "client_library", run: client_library::run, corpus: client_library::corpus },
@@ -46,5 +47,6 @@ pub const TARGETS: [Target; 20] = [
     Target { name: "digest_md5", run: sasl::digest, corpus: sasl::digest_corpus },
     Target { name: "jaas", run: sasl::jaas, corpus: sasl::jaas_corpus },
     Target { name: "quorum_auth", run: sasl::quorum, corpus: sasl::quorum_corpus },
+    Target { name: "tls_ports", run: tls_ports::run, corpus: tls_ports::corpus },
     Target { name: "principal", run: sasl::principal, corpus: sasl::principal_corpus },
 ];

@@ -106,7 +106,7 @@ pub(crate) fn run(
         for _ in 0..rounds.max(1) {
             for ((address, process), reports) in targets.iter().zip(&mut reports) {
                 let load = Load {
-                    servers: vec![address.clone()],
+                    servers: vec![address.clone().into()],
                     sessions,
                     pace: Pace::InFlight(in_flight),
                     mix: "get".parse::<Mix>()?,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::forest::Filling;
 use super::versions::Versions;
 use super::{
-    ceiling, fixed_rate, flat_out, machine::Machine, occasions, scaling, snapshots, start, throughput,
+    ceiling, fixed_rate, flat_out, machine::Machine, occasions, scaling, snapshots, start, throughput, tls,
 };
 
 /// All measurements of a run; a part that was not measured is empty.
@@ -29,6 +29,8 @@ pub(crate) struct Measured {
     pub(crate) flat_out: Vec<flat_out::Outcome>,
     pub(crate) occasions: Option<occasions::Occasions>,
     pub(crate) ceiling: Vec<ceiling::Outcome>,
+    #[serde(default)]
+    pub(crate) tls: Option<tls::TlsOutcome>,
     /// Parts that could not be measured, and why.
     pub(crate) failures: Vec<String>,
 }
@@ -49,6 +51,7 @@ impl Measured {
             flat_out: Vec::new(),
             occasions: None,
             ceiling: Vec::new(),
+            tls: None,
             failures: Vec::new(),
         }
     }

@@ -28,6 +28,7 @@ mod table;
 mod target;
 mod targets;
 mod throughput;
+mod tls;
 mod versions;
 
 use std::path::PathBuf;
@@ -61,7 +62,8 @@ pub(crate) struct Arguments {
     /// One short round of the small loads, or a tenth of the nodes: to see that everything works
     #[arg(long)]
     quick: bool,
-    /// Only these loads: get, exists, children, set, create, ephemeral, multi, multi-read
+    /// Only these loads: get, exists, children, set, create, ephemeral, multi, multi-read; or tls, for
+    /// requests and handshakes through TLS
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
     /// How often each load runs on each server; the middle counts
@@ -204,6 +206,13 @@ fn some(
         println!("\n{}", scaling::table("sessions", &scaling.by_sessions));
         println!("\n{}", scaling::growth_table(&scaling.growth));
         measured.scaling = Some(scaling);
+    }
+    if arguments.only.iter().any(|name| name == "tls") {
+        let outcome = tls::run(&load_plan(arguments), contenders, runtime)?;
+        println!("\nRatios above 1 are in favour of Zebu.\n\n{}", tls::request_table(&outcome));
+        println!("{}", tls::handshake_table(&outcome));
+        measured.tls = Some(outcome);
+        return Ok(());
     }
     if !(start || snapshots || occasions || ceiling || ensembles || fixed_rate || scaling) {
         measured.loads = throughput::run(&load_plan(arguments), contenders, runtime)?;

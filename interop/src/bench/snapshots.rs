@@ -129,7 +129,7 @@ fn measure(
 
 fn group(plan: &Plan, server: &ServerProcess, nodes: &Nodes, mix: &str, rate: u32) -> Result<Load> {
     Ok(Load {
-        servers: vec![server.address().to_string()],
+        servers: vec![server.address().to_string().into()],
         sessions: SESSIONS,
         pace: Pace::PerSecond(rate),
         mix: mix.parse::<Mix>()?,

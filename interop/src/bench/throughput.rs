@@ -65,7 +65,7 @@ impl Scenario {
     /// The load on these servers.
     pub(crate) fn load(&self, target: &Target, warm_up: Duration, duration: Duration) -> Load {
         Load {
-            servers: target.servers.clone(),
+            servers: target.servers.iter().map(Into::into).collect(),
             sessions: self.sessions,
             pace: Pace::InFlight(self.in_flight),
             mix: self.mix.clone(),

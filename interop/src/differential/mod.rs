@@ -17,4 +17,4 @@ pub(crate) use dialect::Dialect;
 pub(crate) use generator::Pairing;
 pub(crate) use random::Random;
 pub(crate) use run::{Deviations, Plan, Sync, run};
-pub(crate) use vocabulary::{SUPER_DIGEST, SUPER_USER};
+pub(crate) use vocabulary::{SUPER_DIGEST, SUPER_USER, digest_id};

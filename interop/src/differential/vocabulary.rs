@@ -147,7 +147,7 @@ fn entry(random: &mut Random) -> Acl {
 }
 
 /// The id that a digest credential turns into.
-fn digest_id(user_and_password: &str) -> Id {
+pub(crate) fn digest_id(user_and_password: &str) -> Id {
     let user = user_and_password.split(':').next().unwrap_or_default();
     Id::new("digest", format!("{user}:{}", STANDARD.encode(Sha1::digest(user_and_password))))
 }

@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments, zebu: &Path) -> Result<()> {
     let before = roles(&trio)?;
     let watched = Writers::start(&trio.addresses(), WATCHED, Pace::Every(BEAT), SHORTEST_TIMEOUT_MS);
     let load = Load {
-        servers,
+        servers: servers.into_iter().map(Into::into).collect(),
         sessions: arguments.sessions,
         pace: BenchPace::InFlight(arguments.in_flight),
         mix: arguments.mix.parse::<Mix>()?,

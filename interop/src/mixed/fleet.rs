@@ -73,7 +73,10 @@ pub(super) enum Signal {
 struct Seat {
     server: Server,
     address: SocketAddr,
+    election: SocketAddr,
     config: PathBuf,
+    /// The configuration without the lines of [`Fleet::configure`].
+    base: String,
     data: PathBuf,
     log: PathBuf,
     child: Option<Child>,
@@ -93,6 +96,8 @@ const NOTHING_EXCUSED: Excused = Excused { count: 0, up_to: Zxid::ZERO };
 pub(super) struct Fleet {
     home: PathBuf,
     seats: Vec<Seat>,
+    /// Words for the command line of each server.
+    words: Vec<String>,
 }
 
 impl Fleet {
@@ -128,11 +133,29 @@ impl Fleet {
                 data.display(),
                 address.port()
             );
-            fs::write(&config, text)?;
-            let log = home.join(format!("log{number}"));
-            seats.push(Seat { server, address, config, data, log, child: None, excused: NOTHING_EXCUSED });
+            fs::write(&config, &text)?;
+            let (log, election) = (home.join(format!("log{number}")), ports[3 * index + 2]);
+            let (child, excused, base) = (None, NOTHING_EXCUSED, text);
+            seats.push(Seat { server, address, election, config, base, data, log, child, excused });
         }
-        Ok(Fleet { home: home.to_owned(), seats })
+        Ok(Fleet { home: home.to_owned(), seats, words: Vec::new() })
+    }
+
+    /// Adds lines to each configuration, and words to each command line.
+    pub(super) fn protect(&mut self, lines: &str, words: &[String]) -> Result<()> {
+        self.words = words.to_vec();
+        (0..self.len()).try_for_each(|index| self.configure(index, lines))
+    }
+
+    /// Adds lines to one configuration, in place of those that were added before.
+    pub(super) fn configure(&self, index: usize, lines: &str) -> Result<()> {
+        let seat = &self.seats[index];
+        Ok(fs::write(&seat.config, format!("{}\n{lines}", seat.base))?)
+    }
+
+    /// Where a member listens for votes.
+    pub(super) fn election_address(&self, index: usize) -> SocketAddr {
+        self.seats[index].election
     }
 
     pub(super) fn len(&self) -> usize {
@@ -221,7 +244,7 @@ impl Fleet {
     /// Sets ZooKeeper's log level, and forbids transactions from its log: a learner that is far behind gets a
     /// SNAP.
     fn properties(&self, index: usize) -> Vec<String> {
-        match &self.seats[index].server {
+        let mut words = match &self.seats[index].server {
             Server::Zebu(_) => Vec::new(),
             Server::Apache(_) => vec![
                 "-Dzookeeper.snapshotSizeFactor=-1".to_owned(),
@@ -230,7 +253,9 @@ impl Fleet {
                 "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.quorum.LearnerHandler=debug"
                     .to_owned(),
             ],
-        }
+        };
+        words.extend(self.words.clone());
+        words
     }
 
     /// Sends a signal to a member's process; one that ends it is waited for.
@@ -317,6 +342,16 @@ impl Fleet {
     /// How long a member's log is: what is written from now on lies behind it.
     pub(super) fn log_mark(&self, index: usize) -> u64 {
         fs::metadata(&self.seats[index].log).map_or(0, |file| file.len())
+    }
+
+    /// The same of all members.
+    pub(super) fn log_marks(&self) -> Vec<u64> {
+        (0..self.len()).map(|index| self.log_mark(index)).collect()
+    }
+
+    /// The epoch of a member's last transaction.
+    pub(super) fn epoch(&self, index: usize) -> Result<i64> {
+        Ok(four_letter::last_zxid(self.address(index), WORD_PATIENCE)?.0 >> 32)
     }
 
     /// What a member has logged behind a mark.

@@ -72,9 +72,9 @@ async fn roll(fleet: &mut Fleet, edition: &Edition, apache: &Server, tested: &Se
 }
 
 /// The leader last, so that there is one election and not several.
-fn order(fleet: &Fleet) -> Result<Vec<usize>> {
+pub(super) fn order(fleet: &Fleet) -> Result<Vec<usize>> {
     let leader = fleet.leader().context("nobody leads")?;
-    Ok((0..SERVERS).filter(|&index| index != leader).chain([leader]).collect())
+    Ok((0..fleet.len()).filter(|&index| index != leader).chain([leader]).collect())
 }
 
 /// One server is replaced; says what happened.
@@ -115,12 +115,12 @@ async fn change_hands(fleet: &mut Fleet, index: usize, next: &Server, writers: &
 }
 
 /// Everything that was acknowledged is on every member, and all members are equal.
-async fn conclude(fleet: &mut Fleet, mut writers: Vec<Writer>) -> Result<String> {
+pub(super) async fn conclude(fleet: &mut Fleet, mut writers: Vec<Writer>) -> Result<String> {
     let mut accounts = Vec::new();
     for writer in &mut writers {
         accounts.push(writer.finish().await?);
     }
-    for index in 0..SERVERS {
+    for index in 0..fleet.len() {
         let visitor = load::visit(&fleet.address(index).to_string()).await?;
         for (writer, account) in writers.iter().zip(&accounts) {
             writer.check_session(&visitor).await?;

@@ -2,12 +2,15 @@
 //! and with several releases of Apache; and servers that change hands one by one under load.
 
 mod agree;
+mod certificates;
 mod fleet;
 mod load;
 mod long;
 mod matrix;
 mod migration;
 mod poison;
+mod protected;
+mod rolling;
 mod seen;
 mod table;
 mod writes;
@@ -36,6 +39,12 @@ pub(crate) struct Arguments {
     /// Releases to migrate from and back to
     #[arg(long, value_name = "EDITION", value_delimiter = ',')]
     migrate: Vec<String>,
+    /// Releases for ensembles with SASL and TLS between the servers
+    #[arg(long, value_name = "EDITION", value_delimiter = ',')]
+    protected: Vec<String>,
+    /// Releases for ensembles whose TLS, SASL and certificates change while clients write
+    #[arg(long, value_name = "EDITION", value_delimiter = ',')]
+    rolling: Vec<String>,
     /// Write the counts of the matrix into this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -69,7 +78,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     if let Some(path) = &arguments.json {
         table.save(path)?;
     }
+    for edition in editions(&arguments.protected) {
+        let home = Home::new(arguments, &format!("protected-{}", edition.number()))?;
+        println!("== {edition}: SASL and TLS between the servers");
+        if protected::run(&home.path, &edition, &tested)? == Ending::Bad {
+            ending = Ending::Bad;
+        }
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    for edition in editions(&arguments.rolling) {
+        let home = Home::new(arguments, &format!("rolling-{}", edition.number()))?;
+        println!("== {edition}: protection changes under load");
+        let changes = runtime.block_on(rolling::run(&home.path, &edition, &tested))?;
+        let replaced = runtime.block_on(certificates::run(&home.path, &edition, &tested))?;
+        if [changes, replaced].contains(&Ending::Bad) {
+            ending = Ending::Bad;
+        }
+    }
     for edition in editions(&arguments.migrate) {
         let home = Home::new(arguments, &format!("migration-{}", edition.number()))?;
         println!("== {edition}: there and back");

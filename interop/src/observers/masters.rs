@@ -11,6 +11,7 @@ use zebu_testing::port;
 use super::Launches;
 use super::seats::{Digests, Kind, Seats, Vote};
 use crate::reconfig::{Servers, Writer};
+use crate::stores;
 
 /// Longer than this no session lives of which nothing is heard.
 const SESSION: Duration = Duration::from_secs(4);
@@ -55,7 +56,35 @@ fn block_on<T>(test: impl Future<Output = Result<T>>) -> Result<T> {
 
 /// The third voter leads; observers come, work, lose their follower and go on.
 pub(super) fn run(home: &Path, launches: &Launches, voters: &[Kind], observers: &[Kind]) -> Result<()> {
-    let lines = format!("observerMasterPort={}\n", port::free_address()?.port());
+    run_with(home, launches, voters, observers, "")
+}
+
+/// The same with TLS and SASL between all servers.
+pub(super) fn run_protected(
+    home: &Path,
+    launches: &Launches,
+    voters: &[Kind],
+    observers: &[Kind],
+) -> Result<()> {
+    stores::make_authority(home, "trust", "/CN=authority")?;
+    stores::make_server(home, "server", "trust")?;
+    stores::make_logins(home)?;
+    let lines = format!(
+        "sslQuorum=true\nssl.quorum.keyStore.location={0}/server.pem\nssl.quorum.trustStore.location={0}/trust.pem\n\
+         quorum.auth.enableSasl=true\nquorum.auth.learnerRequireSasl=true\nquorum.auth.serverRequireSasl=true\n",
+        home.display()
+    );
+    run_with(home, &launches.with_words(&stores::login_words(home)), voters, observers, &lines)
+}
+
+fn run_with(
+    home: &Path,
+    launches: &Launches,
+    voters: &[Kind],
+    observers: &[Kind],
+    lines: &str,
+) -> Result<()> {
+    let lines = format!("observerMasterPort={}\n{lines}", port::free_address()?.port());
     let (mut seats, voters, observers) = ensemble(home, launches, voters, observers, &lines)?;
     let leader = seats.await_leader(&voters)?;
     let followers: Vec<u8> = voters.iter().copied().filter(|&id| id != leader).collect();

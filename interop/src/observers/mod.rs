@@ -39,6 +39,18 @@ pub(crate) struct Launches {
     zebu: Launch,
 }
 
+impl Launches {
+    /// The same with further words on every command line.
+    fn with_words(&self, words: &[String]) -> Launches {
+        let add = |launch: &Launch| {
+            let mut launch = launch.clone();
+            launch.before.extend(words.iter().map(Into::into));
+            launch
+        };
+        Launches { apache: add(&self.apache), zebu: add(&self.zebu) }
+    }
+}
+
 type Test = fn(&Path, &Launches) -> Result<()>;
 
 const TESTS: &[(&str, Test)] = &[
@@ -65,6 +77,14 @@ const TESTS: &[(&str, Test)] = &[
     }),
     ("observers: both kinds, a Zebu leader, followers of both kinds", |home, launches| {
         masters::run(home, launches, &[Kind::Apache, Kind::Zebu, Kind::Zebu], &[Kind::Apache, Kind::Zebu])
+    }),
+    ("observers: both kinds with TLS and SASL, an Apache leader", |home, launches| {
+        let voters = [Kind::Apache, Kind::Zebu, Kind::Apache];
+        masters::run_protected(home, launches, &voters, &[Kind::Apache, Kind::Zebu])
+    }),
+    ("observers: both kinds with TLS and SASL, a Zebu leader", |home, launches| {
+        let voters = [Kind::Apache, Kind::Zebu, Kind::Zebu];
+        masters::run_protected(home, launches, &voters, &[Kind::Apache, Kind::Zebu])
     }),
     ("observers: both kinds without a log", masters::without_log),
     ("observers: members are killed one after the other", masters::under_kills),

@@ -3,8 +3,8 @@
 use super::Violation;
 use super::metadata::{Crate, Kind};
 
-const PURE_CRATES: [&str; 6] =
-    ["zebu-proto", "zebu-tree", "zebu-zab", "zebu-node", "zebu-runtime", "zebu-security"];
+const PURE_CRATES: [&str; 7] =
+    ["zebu-proto", "zebu-tree", "zebu-zab", "zebu-node", "zebu-runtime", "zebu-security", "zebu-metrics"];
 
 /// Crates that compute and do nothing else: no clock, no thread, no file, no socket.
 const ALLOWED: [&str; 15] = [

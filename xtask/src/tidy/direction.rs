@@ -14,13 +14,41 @@ enum Sees {
 
 fn allowed(name: &str) -> Option<Sees> {
     Some(match name {
-        "zebu-proto" | "zebu-security" => Sees::Only(&[]),
-        "zebu-tree" | "zebu-zab" | "zebu-storage" | "zebu-client" => Sees::Only(&["zebu-proto"]),
-        "zebu-node" => Sees::Only(&["zebu-proto", "zebu-tree", "zebu-zab", "zebu-storage"]),
+        "zebu-proto" | "zebu-security" | "zebu-metrics" => Sees::Only(&[]),
+        "zebu-zab" | "zebu-storage" => Sees::Only(&["zebu-proto"]),
+        "zebu-tree" => Sees::Only(&["zebu-proto", "zebu-security"]),
+        // The system's Kerberos library, behind a feature; nothing but edges may use it.
+        "zebu-kerberos" => Sees::Only(&["zebu-security"]),
+        "zebu-client" => Sees::Only(&["zebu-proto", "zebu-security", "zebu-kerberos"]),
+        "zebu-node" => Sees::Only(&[
+            "zebu-proto",
+            "zebu-security",
+            "zebu-metrics",
+            "zebu-tree",
+            "zebu-zab",
+            "zebu-storage",
+        ]),
         "zebu-runtime" => Sees::Only(&["zebu-proto", "zebu-tree", "zebu-zab", "zebu-storage", "zebu-node"]),
-        "zebu-server" => {
-            Sees::Only(&["zebu-proto", "zebu-tree", "zebu-zab", "zebu-storage", "zebu-node", "zebu-runtime"])
-        }
+        "zebu-server" => Sees::Only(&[
+            "zebu-proto",
+            "zebu-security",
+            "zebu-kerberos",
+            "zebu-metrics",
+            "zebu-tree",
+            "zebu-zab",
+            "zebu-storage",
+            "zebu-node",
+            "zebu-runtime",
+        ]),
+        // The admin server reads the views of a server; the server knows nothing of HTTP.
+        "zebu-admin" => Sees::Only(&[
+            "zebu-proto",
+            "zebu-security",
+            "zebu-metrics",
+            "zebu-tree",
+            "zebu-node",
+            "zebu-server",
+        ]),
         // The simulator drives the shipped runtime; the tokio edge would make it dishonest.
         "zebu-sim" => Sees::Only(&[
             "zebu-proto",

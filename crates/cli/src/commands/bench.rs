@@ -8,9 +8,10 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use zebu_bench::{BenchError, Load, Mix, Nodes, Pace, Progress};
+use zebu_bench::{BenchError, BenchServer, Load, Mix, Nodes, Pace, Progress};
 
 use crate::console::{print_error, print_line};
+use crate::protection::ProtectionArguments;
 
 /// Send load to a server and report operations, latencies and the server's CPU time
 #[derive(Debug, Args)]
@@ -26,6 +27,7 @@ Examples:
   zebu bench storm --sessions 2000                  all sessions connect at once
   zebu bench fan-out --watchers 1000                one change that many wait for
   zebu bench idle --sessions 1000 --pid 4711        what sessions cost that do nothing
+  zebu bench --tls-ca ca.pem --tls-cert me.pem --server localhost:2281
 
 Everything happens below --root (default /zebu-bench), which stays there afterwards. Never point it at a
 server that others depend on."
@@ -93,6 +95,9 @@ struct Target {
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    protection: ProtectionArguments,
 }
 
 /// Things that happen to a server besides steady load.
@@ -173,7 +178,7 @@ impl Bench {
 
     async fn load(self) -> Result<String, String> {
         let load = Load {
-            servers: self.target.servers.clone(),
+            servers: self.target.servers()?,
             sessions: self.sessions,
             pace: self.rate.map_or(Pace::InFlight(self.in_flight), Pace::PerSecond),
             mix: self.mix,
@@ -203,21 +208,22 @@ impl Occasion {
     async fn measure(self) -> Result<String, String> {
         match self {
             Occasion::Storm { target, sessions } => {
-                let report = zebu_bench::storm(&target.servers, sessions, &target.processes).await;
+                let report = zebu_bench::storm(&target.servers()?, sessions, &target.processes).await;
                 target.tell(report)
             }
             Occasion::FanOut { target, watchers, rounds, root } => {
-                if let Some(server) = target.servers.first() {
+                let servers = target.servers()?;
+                if let Some(server) = servers.first() {
                     let prepared = zebu_bench::prepare(server, &Nodes::flat(&root, 0), 0, |_| ()).await;
                     prepared.map_err(|error| error.to_string())?;
                 }
-                let report =
-                    zebu_bench::fan_out(&target.servers, &root, watchers, rounds, &target.processes).await;
+                let report = zebu_bench::fan_out(&servers, &root, watchers, rounds, &target.processes).await;
                 target.tell(report)
             }
             Occasion::Idle { target, sessions, seconds } => {
                 let duration = Duration::from_secs(seconds);
-                let report = zebu_bench::idle(&target.servers, sessions, duration, &target.processes).await;
+                let report =
+                    zebu_bench::idle(&target.servers()?, sessions, duration, &target.processes).await;
                 target.tell(report)
             }
         }
@@ -225,6 +231,18 @@ impl Occasion {
 }
 
 impl Target {
+    /// The servers, with TLS and SASL if they were asked for.
+    fn servers(&self) -> Result<Vec<BenchServer>, String> {
+        let protection = self.protection.open().map_err(|error| error.to_string())?;
+        protection.notes.iter().for_each(print_error);
+        let server = |address: &String| BenchServer {
+            address: address.clone(),
+            tls: protection.tls.clone(),
+            sasl: protection.sasl.clone(),
+        };
+        Ok(self.servers.iter().map(server).collect())
+    }
+
     /// The report in the form that was asked for.
     fn tell<R: Serialize + Display>(&self, report: Result<R, BenchError>) -> Result<String, String> {
         let report = report.map_err(|error| error.to_string())?;

@@ -1,10 +1,13 @@
 //! One file per command; each owns its arguments, its help and what it does.
 
 pub(crate) mod bench;
+pub(crate) mod cert;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod container;
 pub(crate) mod dev;
 pub(crate) mod log;
+pub(crate) mod man;
 pub(crate) mod rebalance;
 pub(crate) mod restart;
 pub(crate) mod serve;

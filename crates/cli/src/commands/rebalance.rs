@@ -5,10 +5,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
-use zebu_client::ServerList;
+use zebu_client::{ServerList, TlsConnector};
 
 use crate::console::{begin, print_error, print_line};
 use crate::monitor::{self, align, sample};
+use crate::protection::ProtectionArguments;
 
 /// Send clients of crowded servers to the others
 #[derive(Debug, Args)]
@@ -17,6 +18,7 @@ Examples:
   zebu rebalance --dry-run zk1:2181,zk2:2181,zk3:2181   who has how many, and what would happen
   zebu rebalance zk1:2181,zk2:2181,zk3:2181
   zebu rebalance --tolerance 25 --json zk1:2181,zk2:2181,zk3:2181
+  zebu rebalance --tls-ca ca.pem --tls-cert me.pem zk1:2281,zk2:2281,zk3:2281
 
 A server with more connections than its share closes the rest, those first that wait for no answer. Their clients \
 connect to another server of their list with the same session: nothing is lost, ephemeral nodes and watches stay. The \
@@ -36,6 +38,8 @@ pub(crate) struct Rebalance {
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    protection: ProtectionArguments,
 }
 
 /// One server and what is to be done with it.
@@ -59,9 +63,18 @@ impl Rebalance {
                 return ExitCode::from(2);
             }
         };
+        let protection = match self.protection.open() {
+            Ok(protection) => protection,
+            Err(error) => {
+                print_error(error.to_string());
+                return ExitCode::from(2);
+            }
+        };
+        protection.notes.iter().for_each(print_error);
+        let tls = protection.tls.as_ref();
         let addresses: Vec<String> = list.servers().iter().map(ToString::to_string).collect();
         let mut counts = Vec::new();
-        for (address, answer) in addresses.iter().zip(monitor::ask_all(&addresses)) {
+        for (address, answer) in addresses.iter().zip(monitor::ask_all(&addresses, tls)) {
             match answer {
                 // The question itself is a connection.
                 Ok(sample) => counts.push((address.clone(), sample.connections.saturating_sub(1))),
@@ -76,7 +89,7 @@ impl Rebalance {
         let mut steps = plan(&counts, self.tolerance);
         if !self.dry_run {
             for step in steps.iter_mut().filter(|step| step.shed > 0) {
-                step.done = Some(shed(&step.server, step.shed));
+                step.done = Some(shed(&step.server, step.shed, tls));
             }
         }
         if self.json {
@@ -102,8 +115,9 @@ fn plan(counts: &[(String, u64)], tolerance: u64) -> Vec<Step> {
 }
 
 /// Tells one server. The number of connections that it has closed.
-fn shed(server: &str, percentage: u64) -> Result<u64, String> {
-    let answer = sample::ask(server, &format!("shed {percentage}\n")).map_err(|error| error.to_string())?;
+fn shed(server: &str, percentage: u64, tls: Option<&TlsConnector>) -> Result<u64, String> {
+    let word = format!("shed {percentage}\n");
+    let answer = sample::ask(server, &word, tls).map_err(|error| error.to_string())?;
     understood(&answer)
 }
 

@@ -1,18 +1,24 @@
 //! `zebu serve`: the server in the foreground.
 
-use std::net::IpAddr;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Args;
+use zebu_admin::AdminServer;
+use zebu_server::ServeError;
 use zebu_server::config::{ConfigInputs, LocalSystem, load};
-use zebu_server::{ServeError, ServerReady};
 
 use crate::config_arguments::ConfigArguments;
 use crate::console::print_error;
-use crate::logging::{self, LogFormat};
+use crate::kerberos_environment;
+use crate::logging::{self, LogArguments};
+use crate::systemd::SystemdNotifier;
 
 /// The status for bad arguments or a bad configuration.
 pub(crate) const BAD_CONFIG: u8 = 2;
+
+/// The status for an admin port or exporter port that cannot be opened, as ZooKeeper has it.
+const ADMIN_FAILED: u8 = 4;
 
 /// Serve in the foreground until SIGTERM or SIGINT
 #[derive(Debug, Args)]
@@ -24,16 +30,19 @@ Examples:
   zebu serve 2181 /var/lib/zebu
   ZEBU_LOG=debug zebu serve --log-format json conf/zoo.cfg
 
+SIGHUP reads zebu.log.filter of zoo.cfg again, for example zebu.log.filter=debug. With NOTIFY_SOCKET, as systemd sets it, \
+the server reports READY, STATUS, RELOADING, STOPPING and WATCHDOG.
+
 -D words are also taken from SERVER_JVMFLAGS and JVMFLAGS, as ZooKeeper's scripts do.
 
-Exit status: 0 stopped, 2 bad arguments or configuration, 3 data directory not usable, 1 anything else.")]
+Exit status: 0 stopped, 2 bad arguments or configuration, 3 data directory not usable, 4 admin or exporter port not \
+usable, 1 anything else.")]
 pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
 
-    /// How log lines look
-    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
-    pub(crate) log_format: LogFormat,
+    #[command(flatten)]
+    pub(crate) log: LogArguments,
 
     /// Leave the terminal's session; used by `zebu start`
     #[arg(long, hide = true)]
@@ -47,28 +56,26 @@ impl Serve {
             // Fails only for a process that leads a group already, which is detached enough.
             let _ = rustix::process::setsid();
         }
-        serve(&self.config.inputs(), self.log_format)
+        serve(&self.config.inputs(), &self.log)
     }
-}
-
-/// One line that says where the server listens and how to connect.
-fn announce(ready: &ServerReady) {
-    let port = ready.address.port();
-    let host = match ready.address.ip() {
-        ip if ip.is_unspecified() => "127.0.0.1".to_owned(),
-        IpAddr::V4(ip) => ip.to_string(),
-        IpAddr::V6(ip) => format!("[{ip}]"),
-    };
-    print_error(format!("Zebu listens on {}; connect with: zkCli.sh -server {host}:{port}", ready.address));
 }
 
 /// Reads the configuration, reports what was noticed and serves.
-pub(crate) fn serve(inputs: &ConfigInputs, format: LogFormat) -> ExitCode {
-    if let Err(why) = logging::start(format, &inputs.environment) {
-        print_error(why);
-        return ExitCode::from(BAD_CONFIG);
-    }
+pub(crate) fn serve(inputs: &ConfigInputs, log: &LogArguments) -> ExitCode {
+    let log = match logging::start(log, inputs) {
+        Ok(log) => log,
+        Err(why) => {
+            print_error(why);
+            return ExitCode::from(BAD_CONFIG);
+        }
+    };
     let loaded = load(inputs, &LocalSystem);
+    if let Some(files) = loaded.config.as_ref().and_then(|config| config.security.kerberos.as_ref())
+        && let Err(error) = kerberos_environment::enter(files)
+    {
+        print_error(format!("cannot execute zebu anew with the variables of Kerberos: {error}"));
+        return ExitCode::FAILURE;
+    }
     for note in &loaded.diagnostics.notes {
         tracing::info!("{note}");
     }
@@ -83,7 +90,21 @@ pub(crate) fn serve(inputs: &ConfigInputs, format: LogFormat) -> ExitCode {
         return ExitCode::from(BAD_CONFIG);
     };
     zebu_server::raise_open_file_limit();
-    match zebu_server::run(config, announce) {
+    let admin = match AdminServer::start(&config) {
+        Ok(admin) => admin,
+        Err(error) => {
+            tracing::error!("{error}");
+            print_error("Unable to start AdminServer, exiting abnormally");
+            return ExitCode::from(ADMIN_FAILED);
+        }
+    };
+    let attach = |views| {
+        if let Some(admin) = &admin {
+            admin.attach(views);
+        }
+    };
+    let notifier = Arc::new(SystemdNotifier::start(log, &inputs.environment));
+    match zebu_server::run(config, attach, notifier) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error}");

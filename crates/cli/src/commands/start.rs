@@ -15,7 +15,7 @@ use super::serve::serve;
 use crate::config_arguments::environment;
 use crate::config_file::locate;
 use crate::console::{begin, print_error, print_line};
-use crate::logging::LogFormat;
+use crate::logging::LogArguments;
 use crate::pid_file::PidFile;
 use crate::server_process::{Identity, LockHolder, ServerFiles};
 
@@ -79,7 +79,7 @@ impl Start {
             environment,
         };
         if self.foreground {
-            return serve(&inputs, LogFormat::Text);
+            return serve(&inputs, &LogArguments::default());
         }
         begin("Starting zookeeper ... ");
         match start(&inputs, &binary, &words) {

@@ -8,6 +8,7 @@ use zebu_client::ServerList;
 
 use crate::console::print_error;
 use crate::monitor::{self, Form, Looks};
+use crate::protection::ProtectionArguments;
 
 /// Watch servers: mode, zxid, connections, requests per second, latency, nodes, watches
 #[derive(Debug, Args)]
@@ -17,6 +18,7 @@ Examples:
   zebu stat zk1:2181,zk2:2181,zk3:2181   several servers side by side
   zebu stat --once zk1:2181              one look; the exit status tells whether it serves
   zebu stat --json --interval 10 zk1     one JSON object per look
+  zebu stat --tls-ca ca.pem --tls-cert me.pem zk1:2281
 
 The numbers come from the words srvr and mntr; without mntr in 4lw.commands.whitelist watches are not known.
 Exit status of --once: 0 all servers serve, 1 one does not.")]
@@ -33,6 +35,8 @@ pub(crate) struct Stat {
     /// Seconds between two looks
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     interval: u64,
+    #[command(flatten)]
+    protection: ProtectionArguments,
 }
 
 impl Stat {
@@ -45,9 +49,21 @@ impl Stat {
                 return ExitCode::from(2);
             }
         };
+        let protection = match self.protection.open() {
+            Ok(protection) => protection,
+            Err(error) => {
+                print_error(error.to_string());
+                return ExitCode::from(2);
+            }
+        };
+        protection.notes.iter().for_each(print_error);
         let addresses: Vec<String> = list.servers().iter().map(ToString::to_string).collect();
         let looks = if self.once { Looks::Once } else { Looks::Every(Duration::from_secs(self.interval)) };
         let form = if self.json { Form::Json } else { Form::Table };
-        if monitor::run(&addresses, looks, form) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        if monitor::run(&addresses, protection.tls.as_ref(), looks, form) {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        }
     }
 }

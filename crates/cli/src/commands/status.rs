@@ -1,24 +1,21 @@
 //! `zebu status`: asks the server of a configuration how it is, in the words of zkServer.sh, or any servers
 //! of an ensemble what they are.
 
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use zebu_client::ServerList;
+use zebu_client::{ServerList, TlsConnector};
 
 use crate::config_arguments::environment;
 use crate::config_file::{ClientPort, Peek, locate};
 use crate::console::{print_error, print_line, printable};
 use crate::monitor::{self, Form};
+use crate::protection::{self, Protection, ProtectionArguments, WordLimits};
 
-/// How long a server may take to answer.
-const TIMEOUT: Duration = Duration::from_secs(5);
-/// No answer of `srvr` is longer.
-const ANSWER_LIMIT: u64 = 64 * 1024;
+/// How long a server may take to answer, and the longest answer of `srvr`.
+const LIMITS: WordLimits = WordLimits { time: Duration::from_secs(5), answer_bytes: 64 * 1024 };
 
 /// Ask servers whether they serve, and as what
 #[derive(Debug, Args)]
@@ -29,6 +26,7 @@ Examples:
   zebu status zk1                                 a server; port 2181 if nothing else is said
   zebu status zk1:2181,zk2:2181,zk3:2181          an ensemble: role, zxid, epoch, followers, observers
   zebu status --json zk1:2181,zk2:2181,zk3:2181
+  zebu status --tls-ca ca.pem --tls-cert me.pem zk1:2281
 
 Followers and observers are those that are up to date; the leader tells them with the word mntr, which must be in \
 4lw.commands.whitelist. Both Zebu and Apache ZooKeeper servers can be asked.
@@ -41,6 +39,8 @@ pub(crate) struct Status {
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    protection: ProtectionArguments,
 }
 
 /// Endings by which a name is known as that of a file.
@@ -66,7 +66,13 @@ impl Status {
         let environment = environment();
         let config = locate(self.subject.as_deref(), &environment, std::env::current_exe().ok().as_deref());
         if let Some(servers) = self.subject.as_deref().filter(|subject| names_servers(subject, &config)) {
-            return show_servers(servers, form);
+            return match self.protection.open() {
+                Ok(protection) => show_servers(servers, &protection, form),
+                Err(error) => {
+                    print_error(error.to_string());
+                    ExitCode::from(2)
+                }
+            };
         }
         print_error(format!("Using config: {}", config.display()));
         let found = match Peek::read(&config) {
@@ -80,17 +86,29 @@ impl Status {
             print_line("Unable to find either secure or unsecure client port in any configs. Terminating.");
             return ExitCode::FAILURE;
         };
-        let mode = match &port {
-            ClientPort::Plain { host, port } if self.json => {
-                return show_servers(&format!("{host}:{port}"), form);
-            }
-            ClientPort::Plain { host, port } => {
-                print_line(format!("Client port found: {port}. Client address: {host}. Client SSL: false."));
-                ask(host, port).ok().and_then(|answer| mode_line(&answer))
-            }
-            ClientPort::Secure { host, port } => {
-                print_line(format!("Client port found: {port}. Client address: {host}. Client SSL: true."));
-                print_error("this version cannot ask over TLS");
+        // The configuration decides whether the port speaks TLS.
+        let (host, number, protection) = match &port {
+            ClientPort::Plain { host, port } => (host, port, Protection::default()),
+            ClientPort::Secure { host, port } => match self.protection.open_for_tls() {
+                Ok(protection) => (host, port, protection),
+                Err(error) => {
+                    print_error(error.to_string());
+                    return ExitCode::from(2);
+                }
+            },
+        };
+        let address =
+            if host.contains(':') { format!("[{host}]:{number}") } else { format!("{host}:{number}") };
+        if self.json {
+            return show_servers(&address, &protection, form);
+        }
+        protection.notes.iter().for_each(print_error);
+        let is_secure = protection.tls.is_some();
+        print_line(format!("Client port found: {number}. Client address: {host}. Client SSL: {is_secure}."));
+        let mode = match ask(&address, protection.tls.as_ref()) {
+            Ok(answer) => mode_line(&answer),
+            Err(error) => {
+                print_error(format!("{address}: {error}"));
                 None
             }
         };
@@ -108,7 +126,7 @@ impl Status {
 }
 
 /// One line per server.
-fn show_servers(servers: &str, form: Form) -> ExitCode {
+fn show_servers(servers: &str, protection: &Protection, form: Form) -> ExitCode {
     let list: ServerList = match servers.parse() {
         Ok(list) => list,
         Err(error) => {
@@ -116,31 +134,18 @@ fn show_servers(servers: &str, form: Form) -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    protection.notes.iter().for_each(print_error);
     let addresses: Vec<String> = list.servers().iter().map(ToString::to_string).collect();
-    if monitor::show_roles(&addresses, form) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Sends `srvr` and returns the whole answer. A name may have several addresses; the first that answers
-/// counts.
-fn ask(host: &str, port: &str) -> io::Result<String> {
-    let port: u16 = port.parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    let mut last = io::Error::from(io::ErrorKind::NotFound);
-    for address in zebu_server::host_address::resolve(host, port)? {
-        match TcpStream::connect_timeout(&address, TIMEOUT).and_then(converse) {
-            Ok(answer) => return Ok(answer),
-            Err(error) => last = error,
-        }
+    if monitor::show_roles(&addresses, protection.tls.as_ref(), form) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
-    Err(last)
 }
 
-fn converse(mut stream: TcpStream) -> io::Result<String> {
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.write_all(b"srvr")?;
-    stream.shutdown(Shutdown::Write)?;
-    let mut answer = Vec::new();
-    stream.take(ANSWER_LIMIT).read_to_end(&mut answer)?;
-    Ok(String::from_utf8_lossy(&answer).into_owned())
+/// Sends `srvr` and returns the whole answer.
+fn ask(address: &str, tls: Option<&TlsConnector>) -> std::io::Result<String> {
+    protection::ask(address, "srvr", tls, LIMITS)
 }
 
 fn mode_line(answer: &str) -> Option<String> {

@@ -8,6 +8,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use zebu_client::TlsConnector;
 
 use crate::console::{begin, print_line};
 use roles::Role;
@@ -30,11 +31,11 @@ pub(crate) enum Form {
 }
 
 /// Looks and shows, until it is stopped. True if every server served at the last look.
-pub(crate) fn run(addresses: &[String], looks: Looks, form: Form) -> bool {
+pub(crate) fn run(addresses: &[String], tls: Option<&TlsConnector>, looks: Looks, form: Form) -> bool {
     let mut before: Vec<Option<Sample>> = vec![None; addresses.len()];
     loop {
         let started = Instant::now();
-        let rows = look(addresses, &mut before);
+        let rows = look(addresses, tls, &mut before);
         show(&rows, looks, form);
         match looks {
             Looks::Once => return rows.iter().all(|row| row.state.is_ok()),
@@ -44,8 +45,8 @@ pub(crate) fn run(addresses: &[String], looks: Looks, form: Form) -> bool {
 }
 
 /// Shows once who is what in an ensemble. True if all serve and one leads.
-pub(crate) fn show_roles(addresses: &[String], form: Form) -> bool {
-    let answers = ask_all(addresses);
+pub(crate) fn show_roles(addresses: &[String], tls: Option<&TlsConnector>, form: Form) -> bool {
+    let answers = ask_all(addresses, tls);
     let roles: Vec<Role> = addresses
         .iter()
         .zip(answers)
@@ -59,9 +60,10 @@ pub(crate) fn show_roles(addresses: &[String], form: Form) -> bool {
 }
 
 /// Asks all servers at once: a slow one does not hold up the others.
-pub(crate) fn ask_all(addresses: &[String]) -> Vec<Result<Sample, String>> {
+pub(crate) fn ask_all(addresses: &[String], tls: Option<&TlsConnector>) -> Vec<Result<Sample, String>> {
     std::thread::scope(|scope| {
-        let asked: Vec<_> = addresses.iter().map(|address| scope.spawn(|| sample::take(address))).collect();
+        let asked: Vec<_> =
+            addresses.iter().map(|address| scope.spawn(move || sample::take(address, tls))).collect();
         asked
             .into_iter()
             .map(|one| one.join().unwrap_or_else(|_| Err("the question failed".to_owned())))
@@ -69,8 +71,8 @@ pub(crate) fn ask_all(addresses: &[String]) -> Vec<Result<Sample, String>> {
     })
 }
 
-fn look(addresses: &[String], before: &mut [Option<Sample>]) -> Vec<Row> {
-    let answers = ask_all(addresses);
+fn look(addresses: &[String], tls: Option<&TlsConnector>, before: &mut [Option<Sample>]) -> Vec<Row> {
+    let answers = ask_all(addresses, tls);
     let rows = addresses.iter().zip(answers).zip(before);
     rows.map(|((address, state), last)| {
         let rate = state.as_ref().ok().zip(last.as_ref()).and_then(|(now, last)| view::rate(last, now));

@@ -1,15 +1,15 @@
 //! What one server says of itself, from the words `srvr` and, where it is allowed, `mntr`.
 
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::io;
 use std::time::{Duration, Instant};
 
-use crate::console::printable;
+use zebu_client::TlsConnector;
 
-/// How long a server may take to answer.
-const TIMEOUT: Duration = Duration::from_secs(2);
-/// No answer of these words is longer.
-const ANSWER_LIMIT: u64 = 256 * 1024;
+use crate::console::printable;
+use crate::protection::{self, WordLimits};
+
+/// How long a server may take to answer, and the longest answer of these words.
+const LIMITS: WordLimits = WordLimits { time: Duration::from_secs(2), answer_bytes: 256 * 1024 };
 
 /// The numbers of one moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,10 +36,10 @@ pub(crate) struct Sample {
 }
 
 /// Asks a server.
-pub(crate) fn take(address: &str) -> Result<Sample, String> {
-    let srvr = ask(address, "srvr").map_err(|error| error.to_string())?;
+pub(crate) fn take(address: &str, tls: Option<&TlsConnector>) -> Result<Sample, String> {
+    let srvr = ask(address, "srvr", tls).map_err(|error| error.to_string())?;
     let mut sample = parse_srvr(&srvr, Instant::now())?;
-    if let Ok(text) = ask(address, "mntr") {
+    if let Ok(text) = ask(address, "mntr", tls) {
         sample.watches = mntr_number(&text, "zk_watch_count");
         sample.followers = mntr_number(&text, "zk_synced_followers");
         sample.observers = mntr_number(&text, "zk_synced_observers");
@@ -54,25 +54,10 @@ pub(crate) fn number_after_0x(text: &str) -> Option<u64> {
 }
 
 /// Sends a word and what belongs to it, and returns the whole answer.
-pub(crate) fn ask(address: &str, word: &str) -> io::Result<String> {
-    let mut last = io::Error::from(io::ErrorKind::NotFound);
-    for address in address.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, TIMEOUT).and_then(|stream| converse(stream, word)) {
-            Ok(answer) => return Ok(answer),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
-fn converse(mut stream: TcpStream, word: &str) -> io::Result<String> {
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.write_all(word.as_bytes())?;
-    stream.shutdown(Shutdown::Write)?;
-    let mut answer = Vec::new();
-    stream.take(ANSWER_LIMIT).read_to_end(&mut answer)?;
+pub(crate) fn ask(address: &str, word: &str, tls: Option<&TlsConnector>) -> io::Result<String> {
+    let answer = protection::ask(address, word, tls, LIMITS)?;
     // Whatever answers at that port: nothing of it may control the terminal that shows it.
-    Ok(printable(&String::from_utf8_lossy(&answer).replace('\r', "")))
+    Ok(printable(&answer.replace('\r', "")))
 }
 
 fn parse_srvr(text: &str, at: Instant) -> Result<Sample, String> {

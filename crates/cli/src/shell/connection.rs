@@ -9,9 +9,9 @@ use zebu_client::{
     SessionStatus,
 };
 
-use super::client_configuration::ClientConfiguration;
 use super::invocation::{Invocation, ReadOnly};
 use super::reply::Event;
+use crate::protection::Protection;
 
 /// How long a command waits for a connection.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
@@ -39,22 +39,22 @@ impl Connection {
     pub(crate) fn start(
         servers: &str,
         invocation: &Invocation,
-        configuration: &ClientConfiguration,
+        protection: &Protection,
     ) -> Result<Connection, ConnectStringError> {
         let list: ServerList = servers.parse()?;
         let chroot = list.chroot().to_owned();
         let without_chroot = servers.split('/').next().unwrap_or(servers);
-        let outside = Client::builder(without_chroot)?
+        let builder = Client::builder(without_chroot)?
             .session_timeout(invocation.timeout)
             .connection_timeout(TIME_LIMIT.min(invocation.timeout))
             .read_only(match invocation.read_only {
                 ReadOnly::Refuse => ReadOnlyServers::Refuse,
                 ReadOnly::Accept => ReadOnlyServers::Accept,
             })
-            .reply_limit(configuration.largest_answer.unwrap_or(DEFAULT_LARGEST_ANSWER))
+            .reply_limit(protection.largest_answer.unwrap_or(DEFAULT_LARGEST_ANSWER))
             // A person decides what is repeated.
-            .retry(Retry::Never)
-            .start();
+            .retry(Retry::Never);
+        let outside = protection.apply(builder).start();
         let client = match chroot.as_str() {
             "" => outside.clone(),
             root => outside.namespaced(root).expect("the connection string was parsed with this chroot"),

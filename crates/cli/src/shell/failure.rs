@@ -55,7 +55,10 @@ impl Failure {
 
     /// An error of the client; `None` stands for a path that is not there.
     pub(crate) fn of(error: &Error, path: Option<&str>) -> Failure {
-        let lines = vec![(Stream::Error, error_text(error, path))];
+        let mut lines = vec![(Stream::Error, error_text(error, path))];
+        if let ErrorKind::NotSent(Cause::SaslRefused(refusal)) = error.kind() {
+            lines.push((Stream::Error, refusal.to_string()));
+        }
         match code_of(error) {
             Some(code) => Failure::Refused { code: code.name(), path: path.map(str::to_owned), lines },
             None => Failure::Said(lines),
@@ -108,7 +111,7 @@ fn code_of(error: &Error) -> Option<ErrorCode> {
         ErrorKind::Server(code) | ErrorKind::Transaction { code, .. } => Some(*code),
         ErrorKind::NotSent(cause) | ErrorKind::Ambiguous(cause) => Some(match cause {
             Cause::SessionExpired => ErrorCode::SessionExpired,
-            Cause::AuthFailed => ErrorCode::AuthFailed,
+            Cause::AuthFailed | Cause::SaslRefused(_) => ErrorCode::AuthFailed,
             Cause::NotConnected
             | Cause::ConnectionLost
             | Cause::BadReply(_)

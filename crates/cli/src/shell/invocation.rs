@@ -1,8 +1,9 @@
 //! The command line of `zebu shell`: zkCli's options, some of Zebu, and optionally one command. It opens no
 //! file and no connection.
 
-use std::path::PathBuf;
 use std::time::Duration;
+
+use crate::protection::ProtectionArguments;
 
 /// The default servers.
 const DEFAULT_SERVERS: &str = "localhost:2181";
@@ -39,7 +40,8 @@ pub(crate) struct Invocation {
     pub(crate) read_only: ReadOnly,
     /// Whether the first command waits for a connection.
     pub(crate) waits_for_connection: bool,
-    pub(crate) client_configuration: Option<PathBuf>,
+    /// TLS and SASL.
+    pub(crate) protection: ProtectionArguments,
     pub(crate) form: Form,
     pub(crate) verbosity: Verbosity,
     /// The command to run; empty for an interactive session.
@@ -55,7 +57,7 @@ impl Default for Invocation {
             timeout: Duration::from_millis(DEFAULT_TIMEOUT_MS),
             read_only: ReadOnly::Refuse,
             waits_for_connection: false,
-            client_configuration: None,
+            protection: ProtectionArguments::default(),
             form: Form::Text,
             verbosity: Verbosity::LikeZkCli,
             command: Vec::new(),
@@ -75,16 +77,16 @@ pub(crate) fn is_shell_option(word: &str) -> bool {
             | "-r"
             | "--readonly"
             | "-waitforconnection"
-            | "-client-configuration"
             | "-q"
             | "--quiet"
             | "--json"
-    )
+    ) || ProtectionArguments::is_option(word)
 }
 
 /// Reads the words. Unknown words with a dash are passed over; the first word without one begins the command.
 pub(crate) fn parse(words: &[String]) -> Result<Invocation, String> {
     let mut invocation = Invocation::default();
+    let mut protection_words = Vec::new();
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         match word.as_str() {
@@ -95,12 +97,19 @@ pub(crate) fn parse(words: &[String]) -> Result<Invocation, String> {
                 invocation.verbosity = Verbosity::Quiet;
             }
             "-q" | "--quiet" => invocation.verbosity = Verbosity::Quiet,
-            "-server" | "--server" | "-timeout" | "--timeout" | "-client-configuration" => {
+            "-server" | "--server" | "-timeout" | "--timeout" => {
                 let Some(value) = rest.next() else {
                     invocation.option_error = Some(format!("Error: no argument found for option {word}"));
-                    return Ok(invocation);
+                    break;
                 };
                 take_value(&mut invocation, word.trim_start_matches('-'), value)?;
+            }
+            option if ProtectionArguments::is_option(option) => {
+                protection_words.push(word.clone());
+                if ProtectionArguments::takes_next_word(option) {
+                    let value = rest.next().ok_or_else(|| format!("option {word} needs a value"))?;
+                    protection_words.push(value.clone());
+                }
             }
             option if option.starts_with('-') => {}
             command => {
@@ -109,20 +118,20 @@ pub(crate) fn parse(words: &[String]) -> Result<Invocation, String> {
             }
         }
     }
+    invocation.protection = ProtectionArguments::from_shell_words(&protection_words)?;
     Ok(invocation)
 }
 
 fn take_value(invocation: &mut Invocation, option: &str, value: &str) -> Result<(), String> {
     match option {
         "server" => invocation.servers = value.to_owned(),
-        "timeout" => {
+        _ => {
             let milliseconds =
                 value.parse::<u64>().ok().filter(|number| (1..=i32::MAX as u64).contains(number));
             let milliseconds = milliseconds
                 .ok_or_else(|| format!("-timeout takes a number of milliseconds, not {value:?}"))?;
             invocation.timeout = Duration::from_millis(milliseconds);
         }
-        _ => invocation.client_configuration = Some(PathBuf::from(value)),
     }
     Ok(())
 }
@@ -154,6 +163,18 @@ mod tests {
         let cut = read("-timeout");
         assert_eq!(cut.option_error.as_deref(), Some("Error: no argument found for option -timeout"));
         assert!(parse(&["-timeout".to_owned(), "soon".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn protection_between_other_options() {
+        let read_one = read("--tls-ca ca.pem -server h:1 -Da=b -client-configuration f get /a --tls");
+        assert_eq!(read_one.protection.tls_ca.as_deref(), Some("ca.pem".as_ref()));
+        assert_eq!(read_one.protection.client_configuration.as_deref(), Some("f".as_ref()));
+        assert_eq!((read_one.servers.as_str(), read_one.protection.properties.len()), ("h:1", 1));
+        assert_eq!(read_one.command, ["get", "/a", "--tls"], "words of the command are its own");
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(parse(&words("-server h:1 --tls-ca")), Err("option --tls-ca needs a value".to_owned()));
+        assert!(is_shell_option("--tls-cert=x") && is_shell_option("-Da=b") && !is_shell_option("--tlsx"));
     }
 
     #[test]

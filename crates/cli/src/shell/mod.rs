@@ -2,7 +2,6 @@
 //! command, the command becomes an answer, the answer becomes text or JSON; each step is a room of its own.
 
 mod acl;
-mod client_configuration;
 mod command;
 mod commands;
 mod completion;
@@ -37,7 +36,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use crate::console::{print_error, print_line};
-use client_configuration::{ClientConfiguration, ConfigurationError};
+use crate::protection::Protection;
 use editor::{CurrentClient, Keyboard, Typed};
 use invocation::{Invocation, Verbosity};
 use session::{Session, Turn};
@@ -72,17 +71,14 @@ pub(crate) fn run(words: &[String]) -> ExitCode {
     if let Some(error) = &invocation.option_error {
         print_error(error);
     }
-    let configuration = match invocation.client_configuration.as_deref().map(ClientConfiguration::read) {
-        None => ClientConfiguration::default(),
-        Some(Ok(configuration)) => configuration,
-        Some(Err(error)) => {
+    let protection = match invocation.protection.open() {
+        Ok(protection) => protection,
+        Err(error) => {
             print_error(error.to_string());
-            return ExitCode::from(match error {
-                ConfigurationError::Unreadable { .. } => 2,
-                ConfigurationError::NotBuilt { .. } | ConfigurationError::NotANumber { .. } => 1,
-            });
+            return ExitCode::from(error.shell_status());
         }
     };
+    protection.notes.iter().for_each(print_error);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
@@ -91,17 +87,17 @@ pub(crate) fn run(words: &[String]) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let status = runtime.block_on(serve(invocation, configuration));
+    let status = runtime.block_on(serve(invocation, protection));
     // A thread may still wait for a key or for standard input.
     runtime.shutdown_background();
     ExitCode::from(status)
 }
 
-async fn serve(invocation: Invocation, configuration: ClientConfiguration) -> u8 {
+async fn serve(invocation: Invocation, protection: Protection) -> u8 {
     let (servers, command) = (invocation.servers.clone(), invocation.command.clone());
     let (waits_for_connection, timeout) = (invocation.waits_for_connection, invocation.timeout);
     let verbosity = invocation.verbosity;
-    let mut session = Session::new(invocation, configuration);
+    let mut session = Session::new(invocation, protection);
     if verbosity == Verbosity::LikeZkCli {
         print_line(format!("Connecting to {servers}"));
     }

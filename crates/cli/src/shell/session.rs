@@ -3,7 +3,6 @@
 
 use zebu_client::{Client, ConnectStringError, ErrorCode};
 
-use super::client_configuration::ClientConfiguration;
 use super::command::{Entry, Outcome};
 use super::connection::Connection;
 use super::failure::{Failure, Stream};
@@ -15,6 +14,7 @@ use super::screen::Screen;
 use super::watches::Watches;
 use super::{json, table, words};
 use crate::console::{print_error, printable};
+use crate::protection::Protection;
 
 /// The status of a command that does not exist.
 const NOT_FOUND: u8 = 127;
@@ -38,7 +38,7 @@ pub(crate) enum Turn {
 /// The shell.
 pub(crate) struct Session {
     pub(crate) invocation: Invocation,
-    pub(crate) configuration: ClientConfiguration,
+    pub(crate) protection: Protection,
     connection: Option<Connection>,
     pub(crate) watches: Watches,
     pub(crate) history: History,
@@ -50,10 +50,10 @@ pub(crate) struct Session {
 
 impl Session {
     /// A shell without a connection.
-    pub(crate) fn new(invocation: Invocation, configuration: ClientConfiguration) -> Session {
+    pub(crate) fn new(invocation: Invocation, protection: Protection) -> Session {
         Session {
             invocation,
-            configuration,
+            protection,
             connection: None,
             watches: Watches::default(),
             history: History::default(),
@@ -65,7 +65,7 @@ impl Session {
 
     /// Begins to connect; what was connected before is closed.
     pub(crate) async fn connect(&mut self, servers: &str) -> Result<(), ConnectStringError> {
-        let next = Connection::start(servers, &self.invocation, &self.configuration)?;
+        let next = Connection::start(servers, &self.invocation, &self.protection)?;
         self.disconnect().await;
         self.connection = Some(next);
         Ok(())

@@ -1,7 +1,7 @@
 //! The settings of a client.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +13,8 @@ use super::client::{Client, ClientShared, ConnectError};
 use super::compression::Compression;
 use super::retry::{Retry, RetryPolicy};
 use crate::core::{
-    Random, ReadOnlyServers, ServerList, SessionCredentials, SessionMachine, SessionPolicy, SessionSettings,
+    Random, ReadOnlyServers, SaslLogin, SaslSettings, ServerList, SessionCredentials, SessionMachine,
+    SessionPolicy, SessionSettings,
 };
 use crate::net::{
     ClientDriver, CompletionSender, Connector, DriverCommand, LastErrors, LeaseDeadline, Suspension,
@@ -109,6 +110,33 @@ impl ClientBuilder {
     /// ```
     pub fn auth(mut self, scheme: &str, secret: impl Into<Bytes>) -> ClientBuilder {
         self.credentials.push((scheme.into(), secret.into()));
+        self
+    }
+
+    /// Authenticates this user by SASL on every connection, before any other request. If a server refuses the
+    /// user, the client ends with [`Cause::SaslRefused`](crate::Cause::SaslRefused).
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use zebu_client::{Acl, Client, Permissions, SaslLogin, Tls};
+    ///
+    /// let password = std::fs::read_to_string("/etc/zebu/shop.password")?;
+    /// let tls = Tls::new().trust_file("/etc/zebu/authority.pem")?.connector()?;
+    /// let client = Client::builder("zk1:2281,zk2:2281,zk3:2281")?
+    ///     .tls(tls)
+    ///     .sasl(SaslLogin::digest_md5("shop", password.trim_end_matches('\n')))
+    ///     .connect()
+    ///     .await?;
+    /// client.create("/shop").acl([Acl::new(Permissions::ALL, "sasl", "shop")]).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// With the feature `kerberos`, [`SaslLogin::kerberos`] authenticates with a ticket instead.
+    ///
+    /// DIGEST-MD5 does not send the password, and both sides prove that they know it. It protects no other
+    /// request: use it over TLS.
+    pub fn sasl(mut self, login: SaslLogin) -> ClientBuilder {
+        self.settings.sasl = Some(SaslSettings { login, nonce_seed: nonce_seed() });
         self
     }
 
@@ -246,6 +274,7 @@ impl ClientBuilder {
         let lease = Arc::new(LeaseDeadline::new(now, suspension));
         let disconnects = Arc::new(AtomicU64::new(0));
         let last_errors = Arc::new(LastErrors::new());
+        let sasl_refusal = Arc::new(OnceLock::new());
         for (scheme, secret) in self.credentials {
             // The receiver is alive in this function: sending cannot fail.
             let _ = commands.send(DriverCommand::AddAuth {
@@ -263,6 +292,8 @@ impl ClientBuilder {
             suspension,
             disconnects: disconnects.clone(),
             last_errors: last_errors.clone(),
+            sasl_refusal: sasl_refusal.clone(),
+            sasl_login: self.settings.sasl.as_ref().map(|sasl| sasl.login.clone()),
             random: Random::new(random.bits()),
         };
         let shared = ClientShared {
@@ -274,6 +305,7 @@ impl ClientBuilder {
             lease,
             disconnects,
             last_errors,
+            sasl_refusal,
             servers: AtomicU32::new(u32::try_from(self.servers.servers().len()).unwrap_or(u32::MAX)),
             watcher_ids: AtomicU64::new(1),
             random: Mutex::new(random),
@@ -304,6 +336,16 @@ async fn within(timeout: Duration, servers: String, client: Client) -> Result<Cl
         }
     };
     Ok(client)
+}
+
+/// Bytes for the nonces of SASL.
+fn nonce_seed() -> [u8; 32] {
+    let mut seed = [0; 32];
+    if getrandom::fill(&mut seed).is_err() {
+        let mut random = Random::new(system_seed());
+        seed.chunks_exact_mut(8).for_each(|bytes| bytes.copy_from_slice(&random.bits().to_be_bytes()));
+    }
+    seed
 }
 
 /// A seed from the operating system. Without one, the address of an allocation still differs between

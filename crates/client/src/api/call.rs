@@ -141,7 +141,11 @@ impl Client {
     pub(crate) fn closed_error(&self, call: &ApiCall) -> Error {
         let cause = match self.state() {
             SessionState::Expired => Cause::SessionExpired,
-            SessionState::AuthFailed => Cause::AuthFailed,
+            SessionState::AuthFailed => self
+                .shared
+                .sasl_refusal
+                .get()
+                .map_or(Cause::AuthFailed, |refusal| Cause::SaslRefused(*refusal)),
             SessionState::Connecting
             | SessionState::Connected
             | SessionState::ReadOnly

@@ -2,7 +2,7 @@
 //! paths.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -15,8 +15,8 @@ use super::compression::Compression;
 use super::error::{Error, ErrorKind};
 use super::retry::RetryPolicy;
 use crate::core::{
-    ConnectStringError, Random, ServerList, SessionCredentials, SessionInfo, SessionState, SessionStatus,
-    WatcherId,
+    ConnectStringError, Random, SaslRefusal, ServerList, SessionCredentials, SessionInfo, SessionState,
+    SessionStatus, WatcherId,
 };
 use crate::net::{
     CommandSender, CompletionSender, ConnectionFailure, ConnectionFailures, DriverCommand, HandoverResult,
@@ -37,6 +37,7 @@ pub(crate) struct ClientShared {
     pub(crate) lease: Arc<LeaseDeadline>,
     pub(crate) disconnects: Arc<AtomicU64>,
     pub(crate) last_errors: Arc<LastErrors>,
+    pub(crate) sasl_refusal: Arc<OnceLock<SaslRefusal>>,
     /// The number of servers in the list.
     pub(crate) servers: AtomicU32,
     pub(crate) watcher_ids: AtomicU64,

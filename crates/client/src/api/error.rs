@@ -157,7 +157,10 @@ impl Error {
         match &self.0.kind {
             ErrorKind::Server(code) => matches!(code, ErrorCode::SessionExpired | ErrorCode::AuthFailed),
             ErrorKind::NotSent(cause) | ErrorKind::Ambiguous(cause) => {
-                matches!(cause, Cause::SessionExpired | Cause::AuthFailed | Cause::Closed)
+                matches!(
+                    cause,
+                    Cause::SessionExpired | Cause::AuthFailed | Cause::SaslRefused(_) | Cause::Closed
+                )
             }
             _ => false,
         }
@@ -167,7 +170,7 @@ impl Error {
     pub(crate) fn is_final(&self) -> bool {
         match &self.0.kind {
             ErrorKind::NotSent(cause) | ErrorKind::Ambiguous(cause) => {
-                matches!(cause, Cause::AuthFailed | Cause::Closed)
+                matches!(cause, Cause::AuthFailed | Cause::SaslRefused(_) | Cause::Closed)
             }
             _ => false,
         }

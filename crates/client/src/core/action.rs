@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::authentication::{MechanismInput, SaslRefusal};
 use super::connect_string::ServerAddress;
 use super::phase::LinkId;
 use super::request::CallOutcome;
@@ -27,6 +28,16 @@ pub enum SessionAction<T> {
     Drop {
         /// Identifies the stream.
         link: LinkId,
+    },
+    /// Run a step of the SASL mechanism of a Kerberos login, then report
+    /// [`authentication_step`](super::SessionMachine::authentication_step) for this link. The step may block.
+    Authenticate {
+        /// Identifies the connection.
+        link: LinkId,
+        /// The server, whose host is part of its principal.
+        server: ServerAddress,
+        /// The input of the mechanism.
+        input: MechanismInput,
     },
     /// A call has an outcome.
     Complete {
@@ -65,6 +76,13 @@ pub enum LogEvent {
         server: Arc<str>,
         /// The reason.
         reason: Arc<str>,
+    },
+    /// The SASL user was not authenticated; the machine ends.
+    SaslRefused {
+        /// The server.
+        server: Arc<str>,
+        /// The reason.
+        refusal: SaslRefusal,
     },
     /// The client ignored a watch event of an unknown type.
     UnknownEvent {

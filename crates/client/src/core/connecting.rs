@@ -13,8 +13,8 @@ use super::connect_string::ServerAddress;
 use super::failure::Cause;
 use super::frames;
 use super::phase::{
-    ConnectAttempt, ConnectKind, ConnectionUse, LinkId, ReadWriteSearch, ServerLink, ServerMode,
-    SessionEnding, SessionPhase,
+    ConnectAttempt, ConnectKind, ConnectionStart, ConnectionUse, LinkId, ReadWriteSearch, ServerLink,
+    ServerMode, SessionEnding, SessionPhase,
 };
 use super::queue::RequestPurpose;
 use super::session::{CurrentSession, SessionMachine, SessionOrigin};
@@ -66,11 +66,15 @@ impl<T> SessionMachine<T> {
         self.links += 1;
         let name: Arc<str> = address.to_string().into();
         let link = ServerLink { id: LinkId(self.links), address: address.clone(), name };
-        // The remaining session time must suffice for an attempt at every server.
-        let share = self.timeout / u32::try_from(self.host_provider.len()).unwrap_or(u32::MAX).max(1);
-        let timeout = share.max(CONNECT_TIMEOUT_MIN).min(self.settings.connection_timeout);
+        let timeout = self.attempt_timeout();
         self.actions.push_back(SessionAction::Open { link: link.id, server: address, timeout });
         self.phase = SessionPhase::Opening { link, deadline: now + timeout };
+    }
+
+    /// The remaining session time must suffice for an attempt at every server.
+    pub(super) fn attempt_timeout(&self) -> Duration {
+        let share = self.timeout / u32::try_from(self.host_provider.len()).unwrap_or(u32::MAX).max(1);
+        share.max(CONNECT_TIMEOUT_MIN).min(self.settings.connection_timeout)
     }
 
     /// Starts the handshake on an open stream.
@@ -160,6 +164,18 @@ impl<T> SessionMachine<T> {
             ServerMode::ReadOnly => {}
         }
         self.host_provider.session_established();
+        let start = ConnectionStart { link, mode };
+        match self.settings.sasl.clone() {
+            Some(sasl) => self.authenticate(now, start, &sasl),
+            None => self.serve(now, start),
+        }
+    }
+
+    /// Begins to send requests on an accepted connection.
+    pub(super) fn serve(&mut self, now: Instant, start: ConnectionStart) {
+        let ConnectionStart { link, mode } = start;
+        // A connection that ended during SASL did not serve its session.
+        let is_first = std::mem::replace(&mut self.served_epoch, self.epoch) != self.epoch;
         let search = (mode == ServerMode::ReadOnly)
             .then(|| ReadWriteSearch { next: now + SEARCH_PAUSE, pause: SEARCH_PAUSE });
         self.phase = SessionPhase::Connected { link, since: now, search, usage: ConnectionUse::Serving };
@@ -169,7 +185,7 @@ impl<T> SessionMachine<T> {
         self.register_watches_again(now);
         self.set_state(match mode {
             ServerMode::ReadOnly => SessionState::ReadOnly,
-            ServerMode::ReadWrite if first => SessionState::Connected,
+            ServerMode::ReadWrite if is_first => SessionState::Connected,
             ServerMode::ReadWrite => SessionState::Reconnected,
         });
     }

@@ -4,6 +4,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::authentication::SaslRefusal;
+use super::phase::SessionEnding;
+
 /// Whether the server can have received the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Delivery {
@@ -26,6 +29,8 @@ pub enum Cause {
     SessionExpired,
     /// A server refused a credential.
     AuthFailed,
+    /// The SASL user was not authenticated.
+    SaslRefused(SaslRefusal),
     /// The client was closed.
     Closed,
     /// The queue is full: await pending calls before sending more.
@@ -40,6 +45,7 @@ impl fmt::Display for Cause {
             Cause::BadReply(what) => write!(f, "the server broke the protocol: {what}"),
             Cause::SessionExpired => f.write_str("the session expired"),
             Cause::AuthFailed => f.write_str("a server refused the credentials"),
+            Cause::SaslRefused(refusal) => refusal.fmt(f),
             Cause::Closed => f.write_str("the client is closed"),
             Cause::QueueFull => {
                 f.write_str("the client's queue is full; await some calls before more are sent")
@@ -57,4 +63,14 @@ pub struct CallFailure {
     pub delivery: Delivery,
     /// The server of the connection, if there was one.
     pub server: Option<Arc<str>>,
+}
+
+/// The cause of calls after the end of the machine.
+pub(super) fn cause_of(ending: SessionEnding) -> Cause {
+    match ending {
+        SessionEnding::Closed => Cause::Closed,
+        SessionEnding::Expired => Cause::SessionExpired,
+        SessionEnding::AuthFailed => Cause::AuthFailed,
+        SessionEnding::SaslRefused(refusal) => Cause::SaslRefused(refusal),
+    }
 }

@@ -5,11 +5,13 @@
 //! time and in a simulator.
 
 mod action;
+mod authentication;
 mod connect_string;
 mod connecting;
 mod failure;
 mod frames;
 mod host_provider;
+mod kerberos_login;
 mod lease;
 mod phase;
 mod queue;
@@ -23,9 +25,12 @@ mod timers;
 mod watch_table;
 
 pub use action::{LogEvent, SessionAction};
+pub(crate) use authentication::SaslLoginKind;
+pub use authentication::{KerberosFault, MechanismInput, SaslLogin, SaslRefusal, SaslSettings};
 pub use connect_string::{ConnectStringError, DEFAULT_PORT, ServerAddress, ServerList};
 pub use failure::{CallFailure, Cause, Delivery};
 pub use host_provider::{HostProvider, Rebalance};
+pub use kerberos_login::{KerberosHostNames, KerberosLogin};
 pub use phase::LinkId;
 pub(crate) use queue::units;
 pub use random::Random;

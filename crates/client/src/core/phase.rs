@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::authentication::{SaslExchange, SaslRefusal};
 use super::connect_string::ServerAddress;
 
 /// Identifies one attempt to connect and its stream. Reports with another id are stale.
@@ -68,6 +69,7 @@ pub(crate) enum SessionEnding {
     Closed,
     Expired,
     AuthFailed,
+    SaslRefused(SaslRefusal),
 }
 
 /// A connect request that was sent.
@@ -78,7 +80,14 @@ pub(crate) struct ConnectAttempt {
     pub(crate) sent_at: Instant,
 }
 
+/// An accepted connection whose service has not begun.
 #[derive(Clone, Debug)]
+pub(crate) struct ConnectionStart {
+    pub(crate) link: ServerLink,
+    pub(crate) mode: ServerMode,
+}
+
+#[derive(Debug)]
 pub(crate) enum SessionPhase {
     /// The pause between two attempts.
     Waiting { until: Instant, address: ServerAddress },
@@ -86,6 +95,8 @@ pub(crate) enum SessionPhase {
     Opening { link: ServerLink, deadline: Instant },
     /// The connect request is sent; its reply is pending.
     Handshake { attempt: ConnectAttempt, deadline: Instant },
+    /// The session is accepted; SASL decides whether the connection serves.
+    Authenticating { start: ConnectionStart, deadline: Instant, exchange: Box<SaslExchange> },
     /// A session on a connection.
     Connected { link: ServerLink, since: Instant, search: Option<ReadWriteSearch>, usage: ConnectionUse },
     /// The machine has ended.
@@ -104,6 +115,7 @@ impl SessionPhase {
         match self {
             SessionPhase::Opening { link, .. }
             | SessionPhase::Handshake { attempt: ConnectAttempt { link, .. }, .. }
+            | SessionPhase::Authenticating { start: ConnectionStart { link, .. }, .. }
             | SessionPhase::Connected { link, .. } => Some(link),
             SessionPhase::Waiting { .. } | SessionPhase::Ended(_) => None,
         }

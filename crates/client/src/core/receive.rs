@@ -37,6 +37,10 @@ impl<T> SessionMachine<T> {
                     let payload = Bytes::copy_from_slice(self.input.bytes(place));
                     match self.phase {
                         SessionPhase::Handshake { .. } => self.handshake_reply(now, &payload),
+                        SessionPhase::Authenticating { .. } => {
+                            self.last_received = Some(now);
+                            self.authentication_reply(now, &payload);
+                        }
                         SessionPhase::Connected { .. } => {
                             self.last_received = Some(now);
                             self.reply(now, &payload);

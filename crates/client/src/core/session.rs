@@ -11,7 +11,7 @@ use zebu_proto::{Jute, OpCode};
 
 use super::action::SessionAction;
 use super::connect_string::ServerAddress;
-use super::failure::{CallFailure, Cause, Delivery};
+use super::failure::{CallFailure, Cause, Delivery, cause_of};
 use super::frames::{self, FrameBuffer};
 use super::host_provider::{HostProvider, Rebalance};
 use super::lease::SessionLease;
@@ -47,6 +47,8 @@ pub struct SessionMachine<T> {
     pub(super) links: u64,
     pub(super) current: Option<CurrentSession>,
     pub(super) epoch: u64,
+    /// The epoch of the last connection that served.
+    pub(super) served_epoch: u64,
     pub(super) timeout: Duration,
     /// The newest zxid of any reply; setWatches registers watches relative to it.
     pub(super) last_zxid: i64,
@@ -99,6 +101,7 @@ impl<T> SessionMachine<T> {
             links: 0,
             current,
             epoch: 0,
+            served_epoch: 0,
             last_zxid: 0,
             event_zxid: 0,
             last_xid: 0,
@@ -162,7 +165,8 @@ impl<T> SessionMachine<T> {
             SessionPhase::Connected { .. }
             | SessionPhase::Waiting { .. }
             | SessionPhase::Opening { .. }
-            | SessionPhase::Handshake { .. } => self.lease.until(),
+            | SessionPhase::Handshake { .. }
+            | SessionPhase::Authenticating { .. } => self.lease.until(),
         }
     }
 
@@ -275,9 +279,10 @@ impl<T> SessionMachine<T> {
                 let (op, body) = (OpCode::CloseSession, Bytes::new());
                 self.queue.push_back(QueuedRequest { op, body, purpose: RequestPurpose::Close, deadline });
             }
-            SessionPhase::Waiting { .. } | SessionPhase::Opening { .. } | SessionPhase::Handshake { .. } => {
-                self.end(SessionEnding::Closed);
-            }
+            SessionPhase::Waiting { .. }
+            | SessionPhase::Opening { .. }
+            | SessionPhase::Handshake { .. }
+            | SessionPhase::Authenticating { .. } => self.end(SessionEnding::Closed),
             SessionPhase::Ended(ending) => {
                 let cause = cause_of(*ending);
                 self.fail_closers(cause);
@@ -299,9 +304,10 @@ impl<T> SessionMachine<T> {
                 self.hand_over_if_idle();
             }
             SessionPhase::Connected { usage: ConnectionUse::HandingOver { .. }, .. } => {}
-            SessionPhase::Waiting { .. } | SessionPhase::Opening { .. } | SessionPhase::Handshake { .. } => {
-                self.end(SessionEnding::Closed);
-            }
+            SessionPhase::Waiting { .. }
+            | SessionPhase::Opening { .. }
+            | SessionPhase::Handshake { .. }
+            | SessionPhase::Authenticating { .. } => self.end(SessionEnding::Closed),
             // The session is closing or closed.
             SessionPhase::Connected { usage: ConnectionUse::Closing { .. }, .. } | SessionPhase::Ended(_) => {
                 return None;
@@ -367,11 +373,15 @@ impl<T> SessionMachine<T> {
         self.phase.link().is_some_and(|current| current.id == link)
     }
 
+    /// Publishes a state before the failures of the calls that it explains: a caller whose call has failed
+    /// sees the state that follows.
     pub(super) fn set_state(&mut self, state: SessionState) {
         if self.state != state {
             self.state = state;
-            let status = self.status();
-            self.actions.push_back(SessionAction::Status(status));
+            let status = SessionAction::Status(self.status());
+            let is_failure = |action: &_| matches!(action, SessionAction::Complete { outcome: Err(_), .. });
+            let place = self.actions.iter().position(is_failure).unwrap_or(self.actions.len());
+            self.actions.insert(place, status);
         }
     }
 
@@ -475,7 +485,7 @@ impl<T> SessionMachine<T> {
         self.set_state(match ending {
             SessionEnding::Closed => SessionState::Closed,
             SessionEnding::Expired => SessionState::Expired,
-            SessionEnding::AuthFailed => SessionState::AuthFailed,
+            SessionEnding::AuthFailed | SessionEnding::SaslRefused(_) => SessionState::AuthFailed,
         });
         self.fail_closers(cause);
         self.actions.push_back(SessionAction::End);
@@ -486,13 +496,5 @@ impl<T> SessionMachine<T> {
         for token in std::mem::take(&mut self.close_tokens) {
             self.fail_call(token, cause.clone(), Delivery::NotSent);
         }
-    }
-}
-
-pub(super) fn cause_of(ending: SessionEnding) -> Cause {
-    match ending {
-        SessionEnding::Closed => Cause::Closed,
-        SessionEnding::Expired => Cause::SessionExpired,
-        SessionEnding::AuthFailed => Cause::AuthFailed,
     }
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use zebu_proto::SessionId;
 
+use super::authentication::SaslSettings;
+
 /// Whether the client accepts a read-only server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ReadOnlyServers {
@@ -47,6 +49,8 @@ pub struct SessionSettings {
     pub policy: SessionPolicy,
     /// The session to resume.
     pub resume: Option<SessionCredentials>,
+    /// The user that is authenticated on every connection.
+    pub sasl: Option<SaslSettings>,
     /// The largest accepted reply, in bytes.
     pub reply_limit: usize,
     /// The size of one write, in bytes.
@@ -65,6 +69,7 @@ impl Default for SessionSettings {
             read_only: ReadOnlyServers::Refuse,
             policy: SessionPolicy::Renew,
             resume: None,
+            sasl: None,
             reply_limit: 64 << 20,
             batch_limit: 256 << 10,
             in_flight_limit: 1 << 16,

@@ -22,9 +22,9 @@ impl<T> SessionMachine<T> {
     pub fn deadline(&self) -> Option<Instant> {
         let own = match &self.phase {
             SessionPhase::Waiting { until, .. } => Some(*until),
-            SessionPhase::Opening { deadline, .. } | SessionPhase::Handshake { deadline, .. } => {
-                Some(*deadline)
-            }
+            SessionPhase::Opening { deadline, .. }
+            | SessionPhase::Handshake { deadline, .. }
+            | SessionPhase::Authenticating { deadline, .. } => Some(*deadline),
             SessionPhase::Connected { search, usage, .. } => {
                 let own = match usage {
                     ConnectionUse::Serving => search.as_ref().map(|search| search.next),
@@ -45,7 +45,9 @@ impl<T> SessionMachine<T> {
     pub fn tick(&mut self, now: Instant) {
         match &self.phase {
             SessionPhase::Waiting { .. } => self.connect_if_due(now),
-            SessionPhase::Opening { deadline, .. } | SessionPhase::Handshake { deadline, .. } => {
+            SessionPhase::Opening { deadline, .. }
+            | SessionPhase::Handshake { deadline, .. }
+            | SessionPhase::Authenticating { deadline, .. } => {
                 if now >= *deadline {
                     self.connection_lost(now, Cause::ConnectionLost, "no reply in time");
                 }

@@ -2,12 +2,13 @@
 //! session.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
+use zebu_security::sasl::SaslClientStep;
 
 use super::clock::{Suspension, awake_now};
 use super::command::{CompletionSender, DriverCommand, HandoverResult};
@@ -16,11 +17,12 @@ use super::connector::Connector;
 use super::inbox::WatcherInbox;
 use super::last_error::LastErrors;
 use super::lease::LeaseDeadline;
+use super::mechanism::DriverMechanism;
 use super::probe;
 use super::transport::{Transport, TransportEvent};
 use crate::core::{
-    LinkId, LogEvent, Random, ServerAddress, SessionAction, SessionCredentials, SessionMachine, SessionState,
-    SessionStatus, WatcherId,
+    LinkId, LogEvent, Random, SaslLogin, SaslRefusal, ServerAddress, SessionAction, SessionCredentials,
+    SessionMachine, SessionState, SessionStatus, WatcherId,
 };
 
 /// The limit of commands per step; they leave in one write.
@@ -46,6 +48,10 @@ pub(crate) struct ClientDriver<C: Connector> {
     /// Publishes [`SessionMachine::disconnects`] to callers.
     pub(crate) disconnects: Arc<AtomicU64>,
     pub(crate) last_errors: Arc<LastErrors>,
+    /// Publishes the reason of an end by SASL, before the state.
+    pub(crate) sasl_refusal: Arc<OnceLock<SaslRefusal>>,
+    /// The login of each connection.
+    pub(crate) sasl_login: Option<SaslLogin>,
     pub(crate) random: Random,
 }
 
@@ -53,6 +59,7 @@ pub(crate) struct ClientDriver<C: Connector> {
 struct DriverTask<C: Connector> {
     driver: ClientDriver<C>,
     transport: Transport<C::Stream>,
+    mechanism: DriverMechanism,
     inboxes: BTreeMap<WatcherId, Arc<WatcherInbox>>,
     probes: JoinSet<(ServerAddress, bool)>,
     has_handles: bool,
@@ -64,6 +71,7 @@ impl<C: Connector> ClientDriver<C> {
     /// Runs until the session has ended.
     pub(crate) async fn run(self) {
         let mut running = DriverTask {
+            mechanism: DriverMechanism::new(self.sasl_login.as_ref()),
             driver: self,
             transport: Transport::None,
             inboxes: BTreeMap::new(),
@@ -105,6 +113,13 @@ impl<C: Connector> DriverTask<C> {
                     self.driver.session.close(now, CompletionSender::none());
                 }
                 commands.drain(..).for_each(|command| self.command(command));
+            }
+            (link, step) = self.mechanism.next() => {
+                if let SaslClientStep::Failed(failure) = &step {
+                    tracing::warn!(reason = %failure, "step of the SASL mechanism failed");
+                }
+                let now = self.now();
+                self.driver.session.authentication_step(now, link, step);
             }
             Some(probed) = self.probes.join_next() => {
                 if let Ok((server, takes_writes)) = probed {
@@ -229,6 +244,9 @@ impl<C: Connector> DriverTask<C> {
                 self.transport = Transport::Opening { link, future: Box::pin(open) };
             }
             SessionAction::Drop { link } => self.drop_link(link),
+            SessionAction::Authenticate { link, server, input } => {
+                self.mechanism.start(link, &server, input);
+            }
             SessionAction::Complete { token, outcome } => token.complete(outcome),
             SessionAction::Notify { watcher, event } => {
                 if let Some(inbox) = self.inboxes.get(&watcher) {
@@ -251,8 +269,15 @@ impl<C: Connector> DriverTask<C> {
                 });
             }
             SessionAction::Log(event) => {
-                if let LogEvent::ConnectionLost { server, reason } = &event {
-                    self.driver.last_errors.record(server, reason);
+                match &event {
+                    LogEvent::ConnectionLost { server, reason } => {
+                        self.driver.last_errors.record(server, reason);
+                    }
+                    // The machine ends with the first refusal.
+                    LogEvent::SaslRefused { refusal, .. } => {
+                        let _ = self.driver.sasl_refusal.set(*refusal);
+                    }
+                    LogEvent::UnknownEvent { .. } | LogEvent::WatchesRefused { .. } => {}
                 }
                 log_event(&event);
             }
@@ -309,6 +334,9 @@ fn log_status(status: &SessionStatus) {
 fn log_event(event: &LogEvent) {
     match event {
         LogEvent::ConnectionLost { server, reason } => tracing::debug!(%server, %reason, "connection lost"),
+        LogEvent::SaslRefused { server, refusal } => {
+            tracing::warn!(%server, reason = %refusal, "SASL authentication failed");
+        }
         LogEvent::UnknownEvent { kind } => tracing::warn!(kind, "ignored a watch event of an unknown type"),
         LogEvent::WatchesRefused { code } => tracing::warn!(code, "server refused to restore watches"),
     }

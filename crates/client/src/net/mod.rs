@@ -9,6 +9,7 @@ mod driver;
 mod inbox;
 mod last_error;
 mod lease;
+mod mechanism;
 mod probe;
 mod tls;
 mod transport;

@@ -42,6 +42,10 @@ pub(super) enum TransportEvent {
     Lost(LinkId, io::Error),
 }
 
+fn closed(link: LinkId) -> TransportEvent {
+    TransportEvent::Lost(link, io::Error::new(io::ErrorKind::UnexpectedEof, "closed by the server"))
+}
+
 impl<S: AsyncRead + AsyncWrite> Transport<S> {
     /// Waits for the next event. Dropping the future loses nothing.
     pub(super) async fn next(&mut self, buffer: &mut [u8]) -> TransportEvent {
@@ -63,12 +67,11 @@ impl<S: AsyncRead + AsyncWrite> Transport<S> {
             Transport::Open { link, open } => {
                 let link = *link;
                 match open.next(buffer).await {
-                    Ok(Some(0)) => TransportEvent::Lost(
-                        link,
-                        io::Error::new(io::ErrorKind::UnexpectedEof, "closed by the server"),
-                    ),
+                    Ok(Some(0)) => closed(link),
                     Ok(Some(count)) => TransportEvent::Read(link, count),
                     Ok(None) => TransportEvent::Wrote,
+                    // TLS peers often end without close_notify, which rustls reports in many words.
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => closed(link),
                     Err(error) => TransportEvent::Lost(link, error),
                 }
             }

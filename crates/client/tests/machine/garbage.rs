@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use zebu_client::core::{ServerList, WatchIntent, WatcherId};
+use zebu_client::core::{SaslLogin, SaslSettings, ServerList, WatchIntent, WatcherId};
 use zebu_proto::OpCode;
 
 use crate::rig::{Rig, event, reply};
+use crate::sasl::answer_token;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -15,12 +16,18 @@ enum Step {
     Watch(u8),
     Unwatch(u8),
     Auth,
+    /// The server takes the SASL tokens that are written, as one that knows the user.
+    Authenticate,
     Write,
     Open,
     Accept(bool),
     Lose,
     Bytes(Vec<u8>),
-    Reply { off: i8, err: i32, body: Vec<u8> },
+    Reply {
+        off: i8,
+        err: i32,
+        body: Vec<u8>,
+    },
     Event(i32),
     Ping,
     Pass(u16),
@@ -37,6 +44,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => any::<u8>().prop_map(Step::Watch),
         2 => any::<u8>().prop_map(Step::Unwatch),
         1 => Just(Step::Auth),
+        4 => Just(Step::Authenticate),
         6 => Just(Step::Write),
         2 => Just(Step::Open),
         6 => any::<bool>().prop_map(Step::Accept),
@@ -67,8 +75,13 @@ fn intent(number: u8) -> WatchIntent {
 #[derive(Default)]
 struct Awaited(std::collections::VecDeque<i32>);
 
-fn run(steps: Vec<Step>) {
-    let mut rig = Rig::new("a:1,b:1", |settings| settings.connection_timeout = Duration::from_secs(2));
+fn run(steps: Vec<Step>, authenticates: bool) {
+    let login = SaslLogin::digest_md5("bob", "bobsecret");
+    let mut rig = Rig::new("a:1,b:1", |settings| {
+        settings.connection_timeout = Duration::from_secs(2);
+        settings.sasl = authenticates.then_some(SaslSettings { login, nonce_seed: [1; 32] });
+    });
+    let mut mechanism = crate::sasl::server();
     let mut awaited = Awaited::default();
     let mut tokens = 0;
     for step in steps {
@@ -87,15 +100,26 @@ fn run(steps: Vec<Step>) {
                 tokens += 1;
                 rig.session.add_auth(rig.now, "digest", vec![token as u8 % 3].into(), token);
             }
+            Step::Authenticate if rig.link.is_some() => {
+                for request in rig.requests() {
+                    match answer_token(&mut rig, &request, &mut mechanism) {
+                        true => {}
+                        false if request.xid > 0 => awaited.0.push_back(request.xid),
+                        false => {}
+                    }
+                }
+            }
             Step::Write if rig.link.is_some() => {
                 awaited.0.extend(rig.requests().into_iter().filter(|seen| seen.xid > 0).map(|seen| seen.xid))
             }
             Step::Open if rig.opening.is_some() => {
                 awaited.0.clear();
+                mechanism = crate::sasl::server();
                 rig.open();
             }
             Step::Accept(read_only) if rig.opening.is_some() => {
                 awaited.0.clear();
+                mechanism = crate::sasl::server();
                 rig.accept_as(i64::from(tokens) + 1, read_only);
             }
             Step::Lose if rig.link.is_some() || rig.opening.is_some() => rig.lose(),
@@ -120,7 +144,7 @@ fn run(steps: Vec<Step>) {
                 tokens += 1;
                 rig.session.close(rig.now, token);
             }
-            Step::Write | Step::Open | Step::Accept(_) | Step::Lose => {}
+            Step::Authenticate | Step::Write | Step::Open | Step::Accept(_) | Step::Lose => {}
         }
         rig.pump();
     }
@@ -139,6 +163,13 @@ proptest! {
 
     #[test]
     fn every_call_ends_exactly_once(steps in proptest::collection::vec(step(), 0..120)) {
-        run(steps);
+        run(steps, false);
+    }
+
+    #[test]
+    fn every_call_of_an_authenticated_user_ends_exactly_once(
+        steps in proptest::collection::vec(step(), 0..120)
+    ) {
+        run(steps, true);
     }
 }

@@ -92,6 +92,34 @@ fn a_refused_credential_is_the_end() {
 }
 
 #[test]
+fn a_state_is_published_before_the_calls_that_fail_with_it() {
+    let in_flight_and_queued = || {
+        let mut rig = Rig::connected();
+        rig.session.add_auth(rig.now, "nonsense", Bytes::new(), 100);
+        rig.call(1, OpCode::GetData, b"");
+        rig.write();
+        rig.call(2, OpCode::GetData, b"");
+        rig
+    };
+    let assert_states = |rig: &Rig, tokens: &[u32], state| {
+        for token in tokens {
+            assert_eq!(rig.states_at_end[token], Some(state), "call {token}");
+        }
+    };
+    let mut rig = in_flight_and_queued();
+    rig.reply(-4, 0, -115, b"");
+    assert_states(&rig, &[1, 2, 100], SessionState::AuthFailed);
+
+    let mut rig = in_flight_and_queued();
+    rig.lose();
+    assert_states(&rig, &[1, 2], SessionState::Suspended);
+    rig.call(3, OpCode::GetData, b"");
+    rig.open();
+    rig.respond(&rejected());
+    assert_states(&rig, &[3], SessionState::Expired);
+}
+
+#[test]
 fn a_rejected_session_is_expired_and_renewed() {
     let mut rig = Rig::connected();
     rig.lose();

@@ -7,4 +7,5 @@ mod garbage;
 mod lease;
 mod lifecycle;
 mod rig;
+mod sasl;
 mod watching;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use zebu_client::core::{
-    CallOutcome, EventKind, LinkId, LogEvent, ServerAddress, ServerList, SessionAction, SessionMachine,
-    SessionRequest, SessionSettings, SessionState, WatchIntent, WatchRegistration, WatcherId,
+    CallOutcome, EventKind, LinkId, LogEvent, MechanismInput, ServerAddress, ServerList, SessionAction,
+    SessionMachine, SessionRequest, SessionSettings, SessionState, WatchIntent, WatchRegistration, WatcherId,
 };
 use zebu_proto::client::connect::ReadOnlyField;
 use zebu_proto::client::{ConnectRequest, ConnectResponse, ReplyHeader, RequestHeader, WatcherEvent};
@@ -35,7 +35,10 @@ pub(crate) struct Rig {
     pub(crate) ended: BTreeMap<u32, CallOutcome>,
     pub(crate) events: Vec<(u64, EventKind, String)>,
     pub(crate) states: Vec<SessionState>,
+    /// The published state at the end of each call.
+    pub(crate) states_at_end: BTreeMap<u32, Option<SessionState>>,
     pub(crate) probes: Vec<ServerAddress>,
+    pub(crate) mechanism_inputs: Vec<(LinkId, ServerAddress, MechanismInput)>,
     pub(crate) log: Vec<LogEvent>,
     pub(crate) over: bool,
 }
@@ -56,7 +59,9 @@ impl Rig {
             ended: BTreeMap::new(),
             events: Vec::new(),
             states: Vec::new(),
+            states_at_end: BTreeMap::new(),
             probes: Vec::new(),
+            mechanism_inputs: Vec::new(),
             log: Vec::new(),
             over: false,
         };
@@ -83,7 +88,11 @@ impl Rig {
                     self.opening.take_if(|(opening, _)| *opening == link);
                     self.link.take_if(|open| *open == link);
                 }
+                SessionAction::Authenticate { link, server, input } => {
+                    self.mechanism_inputs.push((link, server, input));
+                }
                 SessionAction::Complete { token, outcome } => {
+                    self.states_at_end.insert(token, self.states.last().copied());
                     assert!(self.ended.insert(token, outcome).is_none(), "call {token} ended twice");
                 }
                 SessionAction::Notify { watcher, event } => {

@@ -2,8 +2,8 @@
 
 use std::fmt::Debug;
 
-use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
+use zebu_proto::{SessionId, Zxid};
 use zebu_zab::{Action, Configuration, EncodedTxn, LinkId, Peer, PeerEvent, PeerStatus, PingNumber};
 
 /// A peer of an ensemble. [`Peer`] documents the guarantees of each function.
@@ -24,12 +24,18 @@ pub trait ConsensusPeer: Debug + Send {
     fn reply_to_learner(&mut self, link: LinkId, after: Zxid, packet: Packet, out: &mut Vec<Action>);
     /// Sends a packet to the leader.
     fn send_to_leader(&mut self, packet: Packet, out: &mut Vec<Action>);
+    /// A session has ended.
+    fn session_ended(&mut self, _: SessionId) {}
     /// Resigns leadership.
     fn resign(&mut self, now_ms: i64, out: &mut Vec<Action>);
     /// Whether the resignation is complete.
     fn has_resigned(&self) -> bool;
     /// The current status.
     fn status(&self) -> PeerStatus;
+    /// Whether the peer is without a role.
+    fn is_looking(&self) -> bool {
+        false
+    }
     /// Starts a check that a quorum still follows this leader.
     fn start_quorum_check(&mut self, now_ms: i64, out: &mut Vec<Action>) -> PingNumber;
     /// Whether a quorum has answered this ping or a later one.
@@ -57,6 +63,10 @@ pub trait ConsensusPeer: Debug + Send {
 }
 
 impl ConsensusPeer for Peer {
+    fn is_looking(&self) -> bool {
+        self.is_looking()
+    }
+
     fn handle(&mut self, event: PeerEvent, now_ms: i64, out: &mut Vec<Action>) {
         self.handle(event, now_ms, out);
     }
@@ -87,6 +97,10 @@ impl ConsensusPeer for Peer {
 
     fn send_to_leader(&mut self, packet: Packet, out: &mut Vec<Action>) {
         self.send_to_leader(packet, out);
+    }
+
+    fn session_ended(&mut self, session: SessionId) {
+        self.session_ended(session);
     }
 
     fn resign(&mut self, now_ms: i64, out: &mut Vec<Action>) {

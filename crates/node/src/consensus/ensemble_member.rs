@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use zebu_proto::quorum::Packet;
 use zebu_proto::txn::TxnEntry;
-use zebu_proto::{ServerId, Zxid};
+use zebu_proto::{ServerId, SessionId, Zxid};
 use zebu_zab::{Action, EncodedTxn, LinkId, ServingRole};
 
 use super::{ConsensusPeer, Proposal, RequestOrigin};
@@ -64,6 +64,11 @@ impl EnsembleMember {
     /// Sends a packet to the leader.
     pub(crate) fn send_to_leader(&mut self, packet: Packet) {
         self.peer.send_to_leader(packet, &mut self.pending_actions);
+    }
+
+    /// A session has ended.
+    pub(crate) fn session_ended(&mut self, session: SessionId) {
+        self.peer.session_ended(session);
     }
 
     /// Sends a packet to a learner, behind the commit of all transactions proposed so far.

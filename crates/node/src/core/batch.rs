@@ -32,6 +32,16 @@ pub struct LogBatch {
     pub after: AfterAppend,
 }
 
+/// Where the first entry has its time: behind checksum, length, session, cxid and zxid.
+const FIRST_TIME: std::ops::Range<usize> = 32..40;
+
+impl LogBatch {
+    /// The time of the first transaction by the leader's clock, in milliseconds since 1970.
+    pub fn first_time_ms(&self) -> Option<i64> {
+        Some(i64::from_be_bytes(self.bytes.get(FIRST_TIME)?.try_into().ok()?))
+    }
+}
+
 /// Collects log entries, and counts towards the next snapshot.
 #[derive(Debug)]
 pub(crate) struct BatchBuilder {

@@ -1,7 +1,8 @@
 //! Applies committed transactions in order. Each one fires its watches and sends its reply. Waiting reads run
 //! before the next transaction changes the tree.
 
-use zebu_proto::txn::{DIGEST_VERSION, TxnDigest, TxnEntry};
+use zebu_metrics::Runs;
+use zebu_proto::txn::{DIGEST_VERSION, Txn, TxnDigest, TxnEntry};
 use zebu_tree::DigestMode;
 use zebu_zab::{PeerEffect, PeerWarning};
 
@@ -11,6 +12,7 @@ use crate::connection::Connections;
 use crate::consensus::{CommitItem, Consensus, Proposal, RequestOrigin};
 use crate::context::ServeContext;
 use crate::ensemble::Effect;
+use crate::metrics::NodeMetrics;
 use crate::replica::Replica;
 
 impl Node {
@@ -40,9 +42,12 @@ impl Node {
         now: Now,
     ) -> Result<usize, CommitError> {
         let mut applied = 0;
+        let metrics = self.state.metrics.clone();
+        let mut latencies = AppliedLatencies::of(&metrics, &self.role);
         while let Some(item) = self.next_commit_item()? {
             match item {
                 CommitItem::Transaction(proposal) => {
+                    latencies.record(&proposal, now);
                     applied += self.apply(&proposal, replica, connections, now);
                 }
                 CommitItem::Invalid(_) => unreachable!("it is left where it is"),
@@ -59,7 +64,7 @@ impl Node {
             }
         }
         if let NodeRole::Primary(primary) = &mut self.role {
-            primary.mark_applied(replica.last_zxid());
+            primary.mark_applied(replica.last_zxid(), &self.state.metrics);
         }
         self.process_effects(&mut ServeContext { replica, connections, now });
         Ok(applied)
@@ -96,6 +101,10 @@ impl Node {
             // The tree was replaced by one that contains this transaction.
             self.state.abort_request(proposal.origin, connections);
             return 0;
+        }
+        if let (Some(audit), Txn::CloseSession(listed)) = (&mut self.state.audit, &proposal.entry.txn) {
+            let session = proposal.entry.header.session;
+            audit.end_session(session, listed.as_deref(), &replica.tree, now.wall_ms);
         }
         let outcome = replica.apply(&proposal.entry, connections);
         if let Consensus::Member(_) = self.state.consensus {
@@ -140,5 +149,40 @@ impl Node {
             }
         };
         self.effect(Effect::Report(finding));
+    }
+}
+
+/// Latencies of the transactions of one batch. Many of them are equal, because they share a round.
+struct AppliedLatencies<'a> {
+    propagation: Runs<'a>,
+    /// Of a learner's transactions.
+    learner: Option<Runs<'a>>,
+    /// Of the requests of a primary's clients.
+    own: Option<Runs<'a>>,
+}
+
+impl<'a> AppliedLatencies<'a> {
+    fn of(metrics: &'a NodeMetrics, role: &NodeRole) -> AppliedLatencies<'a> {
+        let (is_learner, is_primary) = match role {
+            NodeRole::Primary(_) => (false, true),
+            NodeRole::Learner(_) => (true, false),
+            NodeRole::ReadOnly(_) | NodeRole::NotServing => (false, false),
+        };
+        AppliedLatencies {
+            propagation: Runs::of(&metrics.propagation_latency),
+            learner: is_learner.then(|| Runs::of(&metrics.commit_propagation_latency)),
+            own: is_primary.then(|| Runs::of(&metrics.write_commit_time)),
+        }
+    }
+
+    fn record(&mut self, proposal: &Proposal, now: Now) {
+        let elapsed_ms = now.wall_ms - proposal.entry.header.time_ms;
+        self.propagation.record_elapsed(elapsed_ms);
+        if let Some(learner) = &mut self.learner {
+            learner.record_elapsed(elapsed_ms);
+        }
+        if let (Some(own), RequestOrigin::Request(_)) = (&mut self.own, proposal.origin) {
+            own.record_elapsed(elapsed_ms);
+        }
     }
 }

@@ -21,9 +21,10 @@ pub(crate) use role::NodeRole;
 pub(crate) use state::NodeState;
 
 use zebu_proto::client::ConnectRequest;
-use zebu_proto::{SessionId, Zxid};
+use zebu_proto::{ErrorCode, SessionId, Zxid};
 use zebu_zab::{Peer, PeerSettings, PeerStatus, RecoveredHistory};
 
+use crate::audit::{AuditEvent, WriteAdmission};
 use crate::clock::Now;
 use crate::connect::AdmittedConnect;
 use crate::connection::{ConnectionId, Connections, DisconnectReason};
@@ -263,9 +264,51 @@ impl Node {
         self.state.digest_monitor.mismatches()
     }
 
+    /// Whether an ensemble member is without a role; `None` for a standalone server.
+    pub fn is_looking(&self) -> Option<bool> {
+        self.state.member().map(|member| member.peer.is_looking())
+    }
+
+    /// Whether this server forwards writes to a leader.
+    pub fn is_learner(&self) -> bool {
+        matches!(self.role, NodeRole::Learner(_))
+    }
+
+    /// Syncs of a leader's clients and learners that wait for their transactions.
+    pub fn pending_syncs(&self) -> usize {
+        match &self.role {
+            NodeRole::Primary(primary) => primary.pending_syncs(),
+            NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::NotServing => 0,
+        }
+    }
+
     /// The notices for the operator since the last call.
     pub fn take_notices(&mut self) -> Vec<OperatorNotice> {
         self.state.notices.take()
+    }
+
+    /// Begins the audit trail, which [`Node::take_audit_events`] empties.
+    pub fn enable_audit(&mut self) {
+        self.state.audit = Some(Box::default());
+    }
+
+    /// Refuses writes of clients, or accepts them again, because of the state of the audit log.
+    pub fn refuse_unaudited_writes(&mut self, refuse: bool) {
+        if let Some(audit) = &mut self.state.audit {
+            audit.admission = if refuse { WriteAdmission::Refused } else { WriteAdmission::Accepted };
+        }
+    }
+
+    /// Requests whose audit line waits for their transaction.
+    pub fn unaudited_requests(&self) -> usize {
+        self.state.audit.as_ref().map_or(0, |audit| audit.pending_count())
+    }
+
+    /// Moves the audit events since the last call into `events`.
+    pub fn take_audit_events(&mut self, events: &mut Vec<AuditEvent>) {
+        if let Some(audit) = &mut self.state.audit {
+            audit.take(events);
+        }
     }
 
     /// Resigns leadership, for a server that stops: outstanding proposals are finished, then the ensemble
@@ -342,14 +385,22 @@ impl Node {
     ) {
         if submitted.serving_term.term != self.state.term {
             // The serving term of the connection has ended, and the connection is closed.
+            self.state.metrics.stale_requests.increment();
             self.state.completed_requests.add(submitted.charged_bytes);
+            return;
+        }
+        if let Some(audit) = &mut self.state.audit
+            && audit.begin(&submitted) == WriteAdmission::Refused
+        {
+            // The audit log cannot be written, and nothing may change without it.
+            self.state.reply_error(submitted.pending(), ErrorCode::NotReadOnly, context);
             return;
         }
         match &mut self.role {
             NodeRole::Primary(primary) => primary.handle_request(&mut self.state, submitted, context),
             NodeRole::Learner(learner) => learner.handle_request(&mut self.state, submitted, context),
             NodeRole::ReadOnly(read_only) => read_only.handle_request(&mut self.state, submitted, context),
-            NodeRole::NotServing => self.state.completed_requests.add(submitted.charged_bytes),
+            NodeRole::NotServing => self.state.drop_request(&submitted.pending()),
         }
     }
 }

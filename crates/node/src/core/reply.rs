@@ -1,5 +1,6 @@
 //! Encodes the reply from the outcome of a transaction.
 
+use zebu_metrics::RequestClass;
 use zebu_proto::client::multi::{MULTI_END, encode_error_result, encode_result_header};
 use zebu_proto::jute::{encode_buffer, encode_bytes};
 use zebu_proto::txn::{SubTxn, Txn};
@@ -44,12 +45,13 @@ pub(crate) fn reply_to_write(
     replica: &Replica,
     now_ms: i64,
 ) {
+    replica.metrics.requests_in_queue.record(connection.queued_requests() as u64);
     let Some((meta, shape)) = connection.pop_write(slot) else { return };
     // Stats show no operation for a failed write.
     let op = if matches!(applied.outcome, TxnOutcome::Error(_)) { None } else { meta.op };
     let meta = RequestMeta { op, ..meta };
     let mut mismatch = false;
-    connection.push_reply(meta, replica.last_zxid().0, now_ms, |out| {
+    connection.push_reply_of(RequestClass::Update, meta, replica.last_zxid().0, now_ms, |out| {
         encode_outcome(&shape, applied, replica, out).map_err(|failure| match failure {
             ReplyBodyError::Error(code) => code,
             ReplyBodyError::Mismatch => {
@@ -114,7 +116,8 @@ fn encode_outcome(
 /// Encodes path, stat, or both, according to the shape.
 fn encode_body(shape: &ReplyShape, applied: AppliedTxn<'_>, out: &mut Vec<u8>) -> Result<(), ReplyMismatch> {
     if matches!(shape, ReplyShape::Path | ReplyShape::PathAndStat) {
-        encode_bytes(created_path(applied.txn)?.as_bytes(), out);
+        let path = applied.txn.created_path().ok_or(ReplyMismatch)?;
+        encode_bytes(path.as_bytes(), out);
     }
     if matches!(shape, ReplyShape::Stat | ReplyShape::PathAndStat) {
         match applied.outcome {
@@ -158,22 +161,4 @@ fn encode_multi(ops: &[OpCode], applied: AppliedTxn<'_>, out: &mut Vec<u8>) -> R
     }
     MULTI_END.encode(out);
     Ok(())
-}
-
-fn created_path(txn: &Txn) -> Result<&str, ReplyMismatch> {
-    match txn {
-        Txn::Create(create) | Txn::Create2(create) => Ok(&create.path),
-        Txn::CreateContainer(create) => Ok(&create.path),
-        Txn::CreateTtl(create) => Ok(&create.path),
-        Txn::Error(_)
-        | Txn::CreateSession { .. }
-        | Txn::CloseSession(_)
-        | Txn::Delete(_)
-        | Txn::DeleteContainer(_)
-        | Txn::SetData(_)
-        | Txn::SetAcl(_)
-        | Txn::Check(_)
-        | Txn::Multi(_)
-        | Txn::Reconfig(_) => Err(ReplyMismatch),
-    }
 }

@@ -1,5 +1,7 @@
 //! The state of a server that is independent of its role.
 
+use std::sync::Arc;
+
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::{ErrorCode, Zxid};
 use zebu_tree::Credentials;
@@ -7,12 +9,15 @@ use zebu_zab::PingNumber;
 
 use super::DigestMonitor;
 use super::batch::BatchBuilder;
+use crate::audit::AuditTrail;
 use crate::clock::Now;
-use crate::connection::{Connections, DisconnectReason, PreparedReply, ReplyZxid, ServingTerm};
+use crate::connection::{Connections, DisconnectReason, ServingTerm};
 use crate::consensus::{Consensus, EnsembleMember, RequestOrigin};
 use crate::context::ServeContext;
+use crate::metrics::NodeMetrics;
 use crate::notice::OperatorNotices;
 use crate::pending_request::{AnsweredRequests, PendingRequest};
+use crate::prepared_reply::{PreparedReply, ReplyZxid};
 use crate::replica::Replica;
 use crate::serving_mode::ServingMode;
 use crate::session::SessionIdGenerator;
@@ -35,6 +40,9 @@ pub(crate) struct NodeState {
     pub(crate) completed_requests: AnsweredRequests,
     pub(crate) digest_monitor: DigestMonitor,
     pub(crate) notices: OperatorNotices,
+    /// `None` without audit log.
+    pub(crate) audit: Option<Box<AuditTrail>>,
+    pub(crate) metrics: Arc<NodeMetrics>,
 }
 
 impl NodeState {
@@ -58,6 +66,8 @@ impl NodeState {
             completed_requests: AnsweredRequests::default(),
             digest_monitor: DigestMonitor::new(),
             notices: OperatorNotices::default(),
+            audit: None,
+            metrics: replica.metrics.clone(),
             settings,
         }
     }
@@ -127,8 +137,12 @@ impl NodeState {
             (0, LocalSessionSupport::WithoutUpgrade | LocalSessionSupport::WithUpgrade) => {
                 SessionRequest::NewLocal
             }
-            _ => SessionRequest::Resume,
+            _ => {
+                self.metrics.sessions_resumed.increment();
+                SessionRequest::Resume
+            }
         };
+        self.metrics.token_deficit.record(self.throttle.deficit());
         if self.throttle.admit(arrival, now.monotonic_ms, self.random.fraction()) == Admission::Refused {
             return Err(DisconnectReason::Throttled);
         }
@@ -148,11 +162,22 @@ impl NodeState {
     /// Answers a request that is not executed.
     pub(crate) fn reply_error(
         &mut self,
-        PendingRequest { connection, slot, charged_bytes }: PendingRequest,
+        pending: PendingRequest,
         error: ErrorCode,
         context: &mut ServeContext<'_, impl Connections>,
     ) {
+        let PendingRequest { connection, slot, charged_bytes } = pending;
         self.completed_requests.add(charged_bytes);
+        if error == ErrorCode::ThrottledOp {
+            self.metrics.throttled_ops.increment();
+        }
+        if let Some(audit) = &mut self.audit {
+            match error {
+                // ZooKeeper writes no line for a request that it did not look at.
+                ErrorCode::ThrottledOp => audit.discard(&pending),
+                _ => audit.fail(&pending, context.now.wall_ms),
+            }
+        }
         context.connections.with(connection, |connection| {
             connection.set_slot_reply(slot, PreparedReply::header(ReplyZxid::Applied, Some(error)));
             context.replica.run_ready_requests(connection, context.now.monotonic_ms);
@@ -173,6 +198,15 @@ impl NodeState {
         });
     }
 
+    /// Counts a request that gets neither a reply nor an audit line.
+    pub(crate) fn drop_request(&mut self, pending: &PendingRequest) {
+        self.completed_requests.add(pending.charged_bytes);
+        self.metrics.stale_requests.increment();
+        if let Some(audit) = &mut self.audit {
+            audit.discard(pending);
+        }
+    }
+
     /// Drops a request without a reply: the connection is closed, and the client retries elsewhere.
     pub(crate) fn abort_request(&mut self, origin: RequestOrigin, connections: &mut impl Connections) {
         self.abort_request_with(DisconnectReason::NotServing, origin, connections);
@@ -185,9 +219,9 @@ impl NodeState {
         connections: &mut impl Connections,
     ) {
         let connection = match origin {
-            RequestOrigin::Request(PendingRequest { connection, charged_bytes, .. }) => {
-                self.completed_requests.add(charged_bytes);
-                connection
+            RequestOrigin::Request(pending) => {
+                self.drop_request(&pending);
+                pending.connection
             }
             RequestOrigin::Connect { connection, .. } => connection,
             RequestOrigin::NoClient => return,

@@ -94,7 +94,7 @@ impl LearnerRole {
         let SubmittedRequest { session, xid, kind, credentials, received_ms, forward, .. } = submitted;
         if !self.is_served_by(session, pending.connection) {
             // The session has ended or moved to another connection; this one is closed.
-            state.completed_requests.add(pending.charged_bytes);
+            state.drop_request(&pending);
             return;
         }
         let request = match kind {

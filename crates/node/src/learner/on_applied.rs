@@ -28,17 +28,22 @@ impl LearnerRole {
         for origin in skipped {
             state.abort_request_with(DisconnectReason::ReplyOutOfOrder, origin, context.connections);
         }
+        let has_moved = is_session_moved(kind, outcome);
         let refused =
             (kind == Some(ForwardedKind::MultiOfLocalSession)).then(|| with_local_session_error(outcome));
         let outcome = refused.as_ref().unwrap_or(outcome);
         match origin {
-            RequestOrigin::Request(PendingRequest { connection, slot, charged_bytes }) => {
+            RequestOrigin::Request(pending) => {
+                let PendingRequest { connection, slot, charged_bytes } = pending;
                 state.completed_requests.add(charged_bytes);
                 let applied = AppliedTxn { txn: &entry.txn, outcome };
+                if let Some(audit) = &mut state.audit {
+                    audit.finish(&pending, applied, context.now.wall_ms);
+                }
                 context.connections.with(connection, |connection| {
                     if connection.is_idle() {
                         // The connection was closed meanwhile.
-                    } else if is_session_moved(outcome) {
+                    } else if has_moved {
                         // The session has moved to another server; the client no longer reads replies here.
                         connection.close(DisconnectReason::Replaced);
                     } else if connection.is_first(slot) {
@@ -62,7 +67,12 @@ impl LearnerRole {
             (TxnOutcome::SessionCreated, &Txn::CreateSession { timeout_ms }) => {
                 self.touched.push(Touch { session, timeout_ms });
             }
-            (TxnOutcome::SessionClosed { .. }, _) => self.end_session(session, origin, context.connections),
+            (TxnOutcome::SessionClosed { .. }, _) => {
+                if let Some(member) = state.member_mut() {
+                    member.session_ended(session);
+                }
+                self.end_session(session, origin, context.connections);
+            }
             // The session failed to become global, so it no longer exists.
             (TxnOutcome::Error(_), _) if kind == Some(ForwardedKind::CreateSession) => {
                 self.end_session(session, origin, context.connections);
@@ -94,13 +104,18 @@ impl LearnerRole {
     }
 }
 
-/// Whether the leader refused a request because its session has moved.
-fn is_session_moved(outcome: &TxnOutcome) -> bool {
+/// Whether the leader or an observer master refused a request because its session has moved.
+fn is_session_moved(kind: Option<ForwardedKind>, outcome: &TxnOutcome) -> bool {
     let moved = TxnOutcome::error(ErrorCode::SessionMoved);
-    match outcome {
-        TxnOutcome::Multi(parts) => parts.contains(&moved),
-        outcome => *outcome == moved,
+    if let TxnOutcome::Multi(parts) = outcome {
+        return parts.contains(&moved);
     }
+    let TxnOutcome::Error(code) = outcome else { return false };
+    let is_refused = |kind| {
+        ErrorCode::from_wire(*code)
+            .is_some_and(|code| zebu_zab::is_refused_as_moved(kind == ForwardedKind::Create, code))
+    };
+    *outcome == moved || kind.is_some_and(is_refused)
 }
 
 /// Replaces the leader's error with the true one: the leader does not know a local session that creates

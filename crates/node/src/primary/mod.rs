@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use zebu_proto::client::WriteRequest;
 use zebu_proto::txn::{Txn, TxnEntry, TxnHeader};
 use zebu_proto::{ErrorCode, SessionId, Zxid};
+use zebu_tree::access::{Policy, QuotaEnforcement};
 use zebu_tree::{Credentials, Overlay, PrepareContext};
 
 use crate::clock::Now;
@@ -22,6 +23,7 @@ use crate::connection::{ConnectionId, ConnectionSession, Connections};
 use crate::consensus::{Proposal, RequestOrigin};
 use crate::context::ServeContext;
 use crate::core::NodeState;
+use crate::metrics::NodeMetrics;
 use crate::notice::OperatorNotice;
 use crate::receive::{RequestKind, SubmittedRequest};
 use crate::replica::Replica;
@@ -129,6 +131,10 @@ impl Primary {
         self.in_flight.len()
     }
 
+    pub(crate) fn pending_syncs(&self) -> usize {
+        self.apply_waiters.len()
+    }
+
     pub(crate) fn session_report(&self) -> TrackerReport {
         self.sessions.report()
     }
@@ -153,8 +159,10 @@ impl Primary {
     }
 
     /// Clears the overlay up to an applied transaction.
-    pub(crate) fn mark_applied(&mut self, zxid: Zxid) {
+    pub(crate) fn mark_applied(&mut self, zxid: Zxid, metrics: &NodeMetrics) {
+        let before = self.overlay.len();
         self.overlay.applied(zxid);
+        metrics.changes_removed.add((before - self.overlay.len()) as u64);
     }
 
     /// Ends the role: pending requests get no reply, and their connections are closed.
@@ -198,7 +206,7 @@ impl Primary {
             || self.local_sessions.has_moved_from(session, connection)
         {
             // The connection is closed; the client uses the session elsewhere without this write.
-            state.completed_requests.add(pending.charged_bytes);
+            state.drop_request(&pending);
             return;
         }
         let closes = matches!(kind, RequestKind::Write(WriteRequest::CloseSession));
@@ -209,6 +217,7 @@ impl Primary {
         match kind {
             RequestKind::Sync => self.handle_sync(state, pending, context),
             RequestKind::Write(request) => {
+                state.metrics.prep_queue_time.record_elapsed(context.now.monotonic_ms - received_ms);
                 match self.local_sessions.effect_of(session, &request) {
                     LocalSessionEffect::Ended => return state.ack_close(pending, context),
                     LocalSessionEffect::Upgraded { timeout_ms } => {
@@ -253,7 +262,15 @@ impl Primary {
             policy: &context.replica.policy,
             reconfig: reconfig::check_reconfig(state, &request, zxid),
         };
+        let namespace = quota_namespace(&request, &context.replica.policy);
+        let pending_changes = self.overlay.len();
         let prepared = context.replica.tree.prepare(&mut self.overlay, request, &prepare);
+        state.metrics.changes_queued.add((self.overlay.len() - pending_changes) as u64);
+        if let (Txn::Error(code), Some(namespace)) = (&prepared.txn, namespace)
+            && *code == ErrorCode::QuotaExceeded.wire()
+        {
+            state.metrics.quota_exceeded.increment(&namespace);
+        }
         if let Some(bytes) = prepared.refused_bytes {
             let bytes_max = context.replica.policy.transaction_bytes_max;
             state.notices.push(OperatorNotice::TransactionTooLong { session, bytes, bytes_max });
@@ -266,4 +283,18 @@ impl Primary {
         self.in_flight.push_back(Proposal { entry, origin });
         self.last_proposed = zxid;
     }
+}
+
+/// The namespace of a write that a quota may refuse; `None` without quota enforcement.
+fn quota_namespace(request: &WriteRequest, policy: &Policy) -> Option<Box<str>> {
+    if policy.quota == QuotaEnforcement::Off {
+        return None;
+    }
+    let path = match request {
+        WriteRequest::Create(create) => create.path.as_deref(),
+        WriteRequest::SetData(set) => set.path.as_deref(),
+        // Wildcard: no other write makes the tree larger, and a multi is not taken apart.
+        _ => None,
+    };
+    path?.split('/').nth(1).map(Box::from)
 }

@@ -24,9 +24,13 @@ impl Primary {
         let entry = &proposal.entry;
         let session = entry.header.session;
         match proposal.origin {
-            RequestOrigin::Request(PendingRequest { connection, slot, charged_bytes }) => {
+            RequestOrigin::Request(pending) => {
+                let PendingRequest { connection, slot, charged_bytes } = pending;
                 state.completed_requests.add(charged_bytes);
                 let applied = AppliedTxn { txn: &entry.txn, outcome };
+                if let Some(audit) = &mut state.audit {
+                    audit.finish(&pending, applied, context.now.wall_ms);
+                }
                 context.connections.with(connection, |connection| {
                     reply_to_write(connection, slot, applied, context.replica, context.now.monotonic_ms);
                 });

@@ -137,6 +137,7 @@ impl Primary {
             },
             |session| expired.push(session),
         );
+        state.metrics.sessions_expired.add(expired.len() as u64);
         for session in expired {
             let txn_request = TxnRequest::internal(session, WriteRequest::CloseSession);
             self.propose(state, txn_request, context);

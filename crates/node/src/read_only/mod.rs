@@ -11,9 +11,10 @@ pub(crate) use refused_ops::needs_leader;
 use zebu_proto::SessionId;
 use zebu_proto::client::WriteRequest;
 
-use crate::connection::{ConnectionId, Connections, DisconnectReason, PreparedReply, ReplyZxid};
+use crate::connection::{ConnectionId, Connections, DisconnectReason};
 use crate::context::ServeContext;
 use crate::core::NodeState;
+use crate::prepared_reply::{PreparedReply, ReplyZxid};
 use crate::receive::{RequestKind, SubmittedRequest};
 use crate::session::{SessionOwner, SessionTracker, TrackerReport};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use zebu_node::{
     ConnectionId, ConnectionPhase, DisconnectReason, Effect, LeaderClients, NodeSettings, ServeEffect,
 };
-use zebu_proto::client::ConnectRequest;
+use zebu_proto::client::{ConnectRequest, SetAclRequest};
 use zebu_proto::quorum::{Packet, Touch};
 use zebu_proto::txn::{Txn, TxnEntry, TxnHeader};
 use zebu_proto::{Acl, ErrorCode, Id, Jute, OpCode, Permissions, SessionId};
@@ -185,6 +185,34 @@ fn only_where_a_session_is_it_may_write() {
     assert_eq!((leader.fixture.submitted, leader.fixture.answered), (1, 1));
     leader.fixture.disconnect(connection);
     assert!(matches!(decided(&mut leader, LINK, AWAY, &create("/b", "", 0)), Txn::Create(_)));
+}
+
+/// An observer master sends them for late requests of sessions that have moved.
+#[test]
+fn writes_of_an_observer_master_for_moved_sessions_fail_whatever_the_acls_are() {
+    let mut leader = leader_and_session();
+    let mut payload = Vec::new();
+    SetAclRequest { path: Some("/".into()), acl: Some(Acl::read_only().into()), version: -1 }
+        .encode(&mut payload);
+    let closed = decided(&mut leader, LINK, AWAY, &Ask::raw(OpCode::SetAcl.wire(), &payload));
+    assert!(matches!(closed, Txn::SetAcl(_)), "{closed:?}");
+    let own = decided(&mut leader, LINK, AWAY, &create("/zookeeper", "", 0));
+    assert_eq!(own, Txn::error(ErrorCode::NoAuth), "the client itself gets another error");
+    for (op, error) in [
+        (OpCode::Create, ErrorCode::BadVersion),
+        (OpCode::CreateTtl, ErrorCode::BadVersion),
+        (OpCode::Multi, ErrorCode::NodeExists),
+        (OpCode::CloseSession, ErrorCode::NodeExists),
+    ] {
+        let digest = leader.fixture.replica.tree().digest();
+        leader.hear_learner(LINK, zebu_zab::refused_request(AWAY, 9, op.wire()));
+        let entry = leader.decide_all().pop().unwrap();
+        assert_eq!((entry.header.session, entry.header.cxid), (AWAY, 9));
+        assert_eq!(entry.txn, Txn::error(error), "{op:?}");
+        assert_eq!(leader.fixture.replica.tree().digest(), digest, "nothing has changed");
+    }
+    let close = Ask::raw(OpCode::CloseSession.wire(), &[]);
+    assert!(matches!(decided(&mut leader, LINK, AWAY, &close), Txn::CloseSession(_)), "it was still open");
 }
 
 #[test]

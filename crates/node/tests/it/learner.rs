@@ -268,9 +268,16 @@ fn a_watch_fires_for_a_write_of_another_server() {
 fn a_session_that_moved_loses_its_connection_here_without_a_word() {
     let moved = || Txn::error(ErrorCode::SessionMoved);
     let in_multi = Txn::Multi(vec![SubTxn(moved()), SubTxn(Txn::error(ErrorCode::RuntimeInconsistency))]);
-    for (ask, txn) in
-        [(set("/a", ""), moved()), (multi(&[multi_set("/a", ""), multi_set("/a", "")]), in_multi)]
-    {
+    let by_master = || Txn::error(ErrorCode::NodeExists);
+    let sets = || multi(&[multi_set("/a", ""), multi_set("/a", "")]);
+    for (ask, txn) in [
+        (set("/a", ""), moved()),
+        (sets(), in_multi),
+        // An observer master has refused these.
+        (set("/a", ""), by_master()),
+        (sets(), by_master()),
+        (create("/b", "", 0), Txn::error(ErrorCode::BadVersion)),
+    ] {
         let (mut member, connection, session) = learner_and_client();
         member.fixture.send_as(connection, 1, &ask);
         member.fixture.send_as(connection, 2, &set("/a", ""));

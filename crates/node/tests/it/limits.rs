@@ -344,13 +344,12 @@ fn failed_writes_and_credentials_are_no_operations() {
 
     let before = fixture.connection(connection).stats.clone();
     fixture.send_as(connection, 99, &auth("digest", "me:pw"));
-    fixture.send_as(connection, 100, &Ask::raw(OpCode::Sasl.wire(), &[0; 4]));
-    fixture.send_as(connection, 101, &Ask::raw(4711, &[]));
-    assert_eq!(fixture.xids(connection), [99, 100, 101]);
+    fixture.send_as(connection, 100, &Ask::raw(4711, &[]));
+    assert_eq!(fixture.xids(connection), [99, 100]);
     let after = &fixture.connection(connection).stats;
     assert_eq!(
         (after.packets_sent, after.packets_received),
-        (before.packets_sent + 3, before.packets_received + 3)
+        (before.packets_sent + 2, before.packets_received + 2)
     );
     assert_eq!((after.last_op, after.last_cxid, after.last_zxid), (before.last_op, 4, before.last_zxid));
     assert_eq!(after.latency, before.latency);

@@ -3,6 +3,7 @@
 // Helpers of tests are tests, but clippy only knows functions marked as such.
 #![allow(clippy::unwrap_used)]
 
+mod audit;
 mod auth;
 mod client;
 mod ensemble;
@@ -28,6 +29,7 @@ mod reaper;
 mod reconfig;
 mod replies;
 mod restore;
+mod sasl;
 mod scripted_peer;
 mod sessions;
 mod three_nodes;

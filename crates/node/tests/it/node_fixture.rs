@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use zebu_node::{
-    AfterAppend, AuthEnforcement, ClientConnection, ClientEvent, ConnectionId, ConnectionPhase, Connections,
-    Effect, LeaderClients, LocalSessionSupport, LogBatch, Node, NodeSettings, Now, ReconfigSupport, Replica,
-    ServeContext, SubmittedRequest, ThrottleSettings,
+    AfterAppend, AuditEvent, AuthEnforcement, ClientConnection, ClientEvent, ConnectionId, ConnectionPhase,
+    Connections, Effect, LeaderClients, LocalSessionSupport, LogBatch, Node, NodeSettings, Now,
+    ReconfigSupport, Replica, ServeContext, SubmittedRequest, ThrottleSettings,
 };
 use zebu_proto::client::{ConnectRequest, ConnectResponse};
 use zebu_proto::txn::TxnEntry;
@@ -85,6 +85,8 @@ pub(crate) struct NodeFixture {
     pub(crate) answered: usize,
     /// Charged bytes of requests without a reply.
     charged_bytes: usize,
+    /// All audit events.
+    pub(crate) audit: Vec<AuditEvent>,
 }
 
 impl NodeFixture {
@@ -108,8 +110,9 @@ impl NodeFixture {
     }
 
     /// A fixture for an existing node.
-    pub(crate) fn around(node: Node, replica: Replica, settings: NodeSettings) -> NodeFixture {
+    pub(crate) fn around(mut node: Node, replica: Replica, settings: NodeSettings) -> NodeFixture {
         let now = START;
+        node.enable_audit();
         NodeFixture {
             node,
             settings,
@@ -124,6 +127,7 @@ impl NodeFixture {
             submitted: 0,
             answered: 0,
             charged_bytes: 0,
+            audit: Vec::new(),
         }
     }
 
@@ -336,6 +340,11 @@ impl NodeFixture {
         assert!(
             self.answered < self.submitted || self.charged_bytes == 0,
             "bytes are given back with their request"
+        );
+        self.node.take_audit_events(&mut self.audit);
+        assert!(
+            self.node.unaudited_requests() <= self.submitted - self.answered,
+            "a request leaves the audit trail when it is answered or dropped"
         );
         let Some(batch) = take_batch(&mut self.node) else { return };
         let entries = read_batch(&batch);

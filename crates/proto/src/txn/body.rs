@@ -146,6 +146,25 @@ impl Txn {
         Txn::Error(code.wire())
     }
 
+    /// The path of the node that the transaction creates; `None` for other kinds and for a multi.
+    pub fn created_path(&self) -> Option<&str> {
+        match self {
+            Txn::Create(create) | Txn::Create2(create) => Some(&create.path),
+            Txn::CreateContainer(create) => Some(&create.path),
+            Txn::CreateTtl(create) => Some(&create.path),
+            Txn::Error(_)
+            | Txn::CreateSession { .. }
+            | Txn::CloseSession(_)
+            | Txn::Delete(_)
+            | Txn::DeleteContainer(_)
+            | Txn::SetData(_)
+            | Txn::SetAcl(_)
+            | Txn::Check(_)
+            | Txn::Multi(_)
+            | Txn::Reconfig(_) => None,
+        }
+    }
+
     /// The type field of the header.
     pub const fn op_code(&self) -> OpCode {
         match self {

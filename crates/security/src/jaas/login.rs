@@ -35,6 +35,8 @@ pub struct DigestLogin {
 pub struct KerberosLogin {
     /// `principal`
     pub principal: Option<String>,
+    /// `useKeyTab`: keys come from a file. Without `keyTab` it is the one of krb5.conf.
+    pub uses_key_tab: bool,
     /// `keyTab`, or IBM's `useKeytab`, if keys come from a file.
     pub key_tab: Option<String>,
     /// `useTicketCache`
@@ -47,14 +49,30 @@ pub struct KerberosLogin {
 }
 
 impl KerberosLogin {
-    /// The principal of an accepting server, which must be `service/host@REALM`.
-    pub fn service_principal(&self) -> Result<KerberosName, JaasError> {
+    /// The principal of an accepting server, which must be `service/host@REALM`. A principal without a realm
+    /// has the default one.
+    pub fn service_principal(&self, default_realm: Option<&str>) -> Result<KerberosName, JaasError> {
         let text = self.principal.as_deref();
         let text = text.ok_or_else(|| JaasError::new(self.line, "option principal is missing"))?;
-        match KerberosName::parse(text) {
+        let full = match default_realm {
+            Some(realm) if !text.contains('@') => format!("{text}@{realm}"),
+            Some(_) | None => text.to_owned(),
+        };
+        match KerberosName::parse(&full) {
             Ok(name) if name.host.is_some() && name.realm.is_some() => Ok(name),
             _ => {
                 let problem = format!("principal {text:?} is not of the form service/host@REALM");
+                Err(JaasError::new(self.line, problem))
+            }
+        }
+    }
+
+    /// Checks that an accepting server has keys.
+    pub fn check_keys(&self) -> Result<(), JaasError> {
+        match self.uses_key_tab {
+            true => Ok(()),
+            false => {
+                let problem = "an accepting server needs its keys; add useKeyTab=true and keyTab=\"FILE\"";
                 Err(JaasError::new(self.line, problem))
             }
         }
@@ -96,10 +114,19 @@ fn digest_login(module: &JaasModule) -> DigestLogin {
 fn kerberos_login(module: &JaasModule) -> KerberosLogin {
     let text = |key: &str| module.option(key).map(|value| value.reveal().to_owned());
     let flag = |key: &str| module.option(key).map(|value| value.reveal().eq_ignore_ascii_case("true"));
-    let own_key_tab = text("keyTab").filter(|_| flag("useKeyTab").unwrap_or(false));
+    let uses_own = flag("useKeyTab").unwrap_or(false);
+    let ibm_key_tab = text("useKeytab");
+    let uses_key_tab = uses_own || ibm_key_tab.is_some();
+    let key_tab = text("keyTab").filter(|_| uses_own).or(ibm_key_tab);
+    // Java takes the type of the keytab, and the URL of a file.
+    let path = |name: String| {
+        let prefix = ["FILE:", "file://", "file:"].into_iter().find(|prefix| name.starts_with(prefix));
+        prefix.map_or(name.clone(), |prefix| name[prefix.len()..].to_owned())
+    };
     KerberosLogin {
         principal: text("principal"),
-        key_tab: own_key_tab.or_else(|| text("useKeytab")),
+        uses_key_tab,
+        key_tab: key_tab.map(path),
         uses_ticket_cache: flag("useTicketCache").unwrap_or(false),
         ticket_cache: text("ticketCache"),
         is_initiator: flag("isInitiator").unwrap_or(true),

@@ -4,6 +4,7 @@ mod login;
 mod token;
 
 use token::{JaasToken, JaasTokens};
+use zeroize::Zeroizing;
 
 use crate::secret::SecretText;
 
@@ -151,8 +152,8 @@ impl JaasParser<'_> {
             let key = self.text("an option or ;")?;
             self.symbol('=')?;
             let line = self.tokens.next_line();
-            let value = self.text("the value of an option, in quotes")?;
-            let value = self.expand(&key, value, line)?;
+            let value = Zeroizing::new(self.text("the value of an option, in quotes")?);
+            let value = self.expand(&key, &value, line)?;
             match options.iter_mut().find(|(known, _)| *known == key) {
                 Some((_, known)) => *known = value,
                 None => options.push((key, value)),
@@ -184,9 +185,10 @@ impl JaasParser<'_> {
     }
 
     /// Replaces `${name}` by system properties. `${{...}}` and an open `${` stay.
-    fn expand(&self, key: &str, value: String, line: usize) -> Result<SecretText, JaasError> {
-        let mut out = String::new();
-        let mut rest = value.as_str();
+    fn expand(&self, key: &str, value: &str, line: usize) -> Result<SecretText, JaasError> {
+        // A buffer that grows would leave copies of a password behind.
+        let mut out = String::with_capacity(value.len());
+        let mut rest = value;
         while let Some((before, after)) = rest.split_once("${") {
             let end =
                 if after.starts_with('{') { after.find("}}").map(|at| at + 1) } else { after.find('}') };

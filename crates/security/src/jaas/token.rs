@@ -3,6 +3,10 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
+/// Characters for which a quoted text gets room at once. A buffer that grows leaves copies of a password
+/// behind.
+const QUOTED_CAPACITY_MAX: usize = 256;
+
 /// One token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum JaasToken {
@@ -101,7 +105,9 @@ impl<'a> JaasTokens<'a> {
 
     /// The rest of a quoted text. A line break ends it.
     fn quoted(&mut self) -> String {
-        let mut text = String::new();
+        let line = self.characters.clone().take(QUOTED_CAPACITY_MAX);
+        let line = line.take_while(|next| !matches!(next, '\n' | '\r'));
+        let mut text = String::with_capacity(line.map(char::len_utf8).sum());
         while let Some(character) = self.characters.next_if(|next| !matches!(next, '\n' | '\r')) {
             match character {
                 '"' => break,

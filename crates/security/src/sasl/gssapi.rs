@@ -1,5 +1,7 @@
 //! The SASL layer of GSSAPI (RFC 4752) above a security context: no protection layer, no buffer.
 
+use std::fmt;
+
 use super::{
     ROUNDS_MAX, SaslClient, SaslClientStep, SaslFailure, SaslIdentity, SaslServer, SaslServerStep, TOKEN_MAX,
     check_token,
@@ -14,10 +16,63 @@ const CHOICE_BYTES: usize = 4;
 /// Bytes of the last message, which holds an authorization id.
 const CHOICE_MAX: usize = 4096;
 
+/// The cause of an error of the Kerberos library, as far as a remedy or a retry depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GssFault {
+    /// The program was built without the library.
+    NotBuilt,
+    /// There is no ticket and no key with which to get one.
+    NoCredentials,
+    /// The ticket has expired.
+    Expired,
+    /// The clocks of two machines differ too much.
+    ClockSkew,
+    /// The KDC does not know the own principal.
+    UnknownPrincipal,
+    /// The KDC does not know the principal of the service.
+    UnknownService,
+    /// A key does not fit: the keytab is out of date or belongs to another principal.
+    WrongKey,
+    /// No KDC answered; a later attempt may succeed.
+    Unreachable,
+    /// The error has another cause.
+    Other,
+}
+
+impl fmt::Display for GssFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            GssFault::NotBuilt => "this build has no Kerberos; build it with the cargo feature kerberos",
+            GssFault::NoCredentials => "there is no Kerberos ticket; run kinit, or name a keytab",
+            GssFault::Expired => "the Kerberos ticket has expired; run kinit",
+            GssFault::ClockSkew => "the clock differs too much from the clock of the KDC or of the server",
+            GssFault::UnknownPrincipal => "the KDC does not know the own principal",
+            GssFault::UnknownService => "the KDC does not know the principal of the server",
+            GssFault::WrongKey => "a Kerberos key does not fit; the keytab may be out of date",
+            GssFault::Unreachable => "no KDC answers",
+            GssFault::Other => {
+                "the Kerberos library reports an error; KRB5_TRACE=/dev/stderr shows its steps"
+            }
+        })
+    }
+}
+
 /// An error of the Kerberos library.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct GssError(pub String);
+#[error("{text}")]
+pub struct GssError {
+    /// The text of the library.
+    pub text: String,
+    /// The cause.
+    pub fault: GssFault,
+}
+
+impl GssError {
+    /// An error without a special cause.
+    pub fn new(text: impl Into<String>) -> GssError {
+        GssError { text: text.into(), fault: GssFault::Other }
+    }
+}
 
 /// The progress of a security context.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,12 +105,6 @@ pub trait GssContext {
 
     /// The principal of the dialling side.
     fn source_name(&self) -> Result<String, GssError>;
-}
-
-impl From<GssError> for SaslFailure {
-    fn from(error: GssError) -> SaslFailure {
-        SaslFailure::Mechanism(error.0)
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,17 +206,14 @@ enum GssClientState {
 #[derive(Debug)]
 pub struct GssClient<C> {
     context: C,
-    /// The own principal, which Java expects as authorization id.
-    authorization_id: String,
     state: GssClientState,
     rounds: u32,
 }
 
 impl<C: GssContext> GssClient<C> {
     /// Wraps a context that initiates.
-    pub fn new(context: C, authorization_id: impl Into<String>) -> GssClient<C> {
-        let authorization_id = authorization_id.into();
-        GssClient { context, authorization_id, state: GssClientState::Negotiating, rounds: 0 }
+    pub fn new(context: C) -> GssClient<C> {
+        GssClient { context, state: GssClientState::Negotiating, rounds: 0 }
     }
 
     fn negotiate(&mut self, token: &[u8]) -> Result<Vec<u8>, SaslFailure> {
@@ -194,7 +240,8 @@ impl<C: GssContext> GssClient<C> {
                     return Err(SaslFailure::Malformed("the server offers no connection without layer"));
                 }
                 let mut choice = vec![LAYER_NONE, 0, 0, 0];
-                choice.extend_from_slice(self.authorization_id.as_bytes());
+                // Servers of the ensemble expect the own principal as authorization id.
+                choice.extend_from_slice(self.context.source_name()?.as_bytes());
                 self.state = GssClientState::AwaitingEnd;
                 Ok(SaslClientStep::Respond(self.context.wrap(&choice)?))
             }

@@ -43,12 +43,23 @@ pub enum SaslFailure {
     /// Too many tokens.
     #[error("the exchange has more than {ROUNDS_MAX} tokens")]
     TooManyRounds,
+    /// The exchange took too long.
+    #[error("the exchange took too long")]
+    TooSlow,
     /// The mechanism's library reports an error.
     #[error("{0}")]
     Mechanism(String),
+    /// The Kerberos library reports an error.
+    #[error("{0}")]
+    Kerberos(#[from] gssapi::GssError),
     /// The other server did not prove that it knows the password.
     #[error("the server did not prove that it knows the password")]
     ServerNotProved,
+    /// The proved principal is no server of the ensemble.
+    #[error(
+        "principal {0:?} is no server of the ensemble: its host is not listed, or its realm is another one"
+    )]
+    NoPeer(String),
     /// The other side gave up.
     #[error("the other side refused the authentication")]
     Refused,
@@ -96,6 +107,12 @@ pub trait SaslServer {
     fn step(&mut self, token: Option<&[u8]>) -> SaslServerStep;
 }
 
+impl<S: SaslServer + ?Sized> SaslServer for Box<S> {
+    fn step(&mut self, token: Option<&[u8]>) -> SaslServerStep {
+        (**self).step(token)
+    }
+}
+
 /// The dialling side of one exchange.
 pub trait SaslClient {
     /// The first token.
@@ -103,6 +120,16 @@ pub trait SaslClient {
 
     /// Takes the next token; `None` is the null token.
     fn step(&mut self, token: Option<&[u8]>) -> SaslClientStep;
+}
+
+impl<C: SaslClient + ?Sized> SaslClient for Box<C> {
+    fn start(&mut self) -> Result<Vec<u8>, SaslFailure> {
+        (**self).start()
+    }
+
+    fn step(&mut self, token: Option<&[u8]>) -> SaslClientStep {
+        (**self).step(token)
+    }
 }
 
 /// The token, if it is neither null nor too long.

@@ -89,9 +89,10 @@ pub struct RuleError {
     problem: String,
 }
 
-/// Rules from Kerberos names to ids.
+/// Rules from Kerberos names to ids. The default is Java's, without a default realm.
 #[derive(Clone, Debug)]
 pub struct PrincipalRules {
+    text: String,
     rules: Vec<Rule>,
     default_realm: Option<String>,
     host: NamePart,
@@ -125,6 +126,27 @@ enum ReplacementPiece {
     Group(usize),
 }
 
+impl Default for PrincipalRules {
+    fn default() -> PrincipalRules {
+        let (host, realm) = (NamePart::Keep, NamePart::Keep);
+        PrincipalRules {
+            text: "DEFAULT".to_owned(),
+            rules: vec![Rule::Default],
+            default_realm: None,
+            host,
+            realm,
+        }
+    }
+}
+
+/// Rules of one text are equal.
+impl PartialEq for PrincipalRules {
+    fn eq(&self, other: &PrincipalRules) -> bool {
+        (&self.text, &self.default_realm, self.host, self.realm)
+            == (&other.text, &other.default_realm, other.host, other.realm)
+    }
+}
+
 impl PrincipalRules {
     /// Parses `security.auth_to_local`. `default_realm` is that of krb5.conf.
     pub fn parse(
@@ -143,7 +165,8 @@ impl PrincipalRules {
             rules.push(rule);
             rest = after.trim_start();
         }
-        Ok(PrincipalRules { rules, default_realm: default_realm.map(str::to_owned), host, realm })
+        let default_realm = default_realm.map(str::to_owned);
+        Ok(PrincipalRules { text: text.to_owned(), rules, default_realm, host, realm })
     }
 
     /// The id of an authenticated name.

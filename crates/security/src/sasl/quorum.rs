@@ -6,9 +6,6 @@ use super::{SaslClient, SaslClientStep, SaslFailure, SaslIdentity, SaslServer, S
 /// The first eight bytes of each packet.
 pub const QUORUM_AUTH_MAGIC: i64 = 0x5f24_3501_3501_edcc;
 
-/// Bytes before the token.
-const HEADER_BYTES: usize = 16;
-
 /// Rounds without success, as in ZooKeeper.
 const UNFINISHED_MAX: u32 = 5;
 
@@ -73,11 +70,28 @@ pub fn begins_exchange(bytes: &[u8]) -> Option<bool> {
 }
 
 impl QuorumAuthPacket {
+    /// Bytes before the token.
+    pub const HEADER_BYTES: usize = 16;
+
+    /// The bytes of the packet at the front, once its header is there. `None` asks for more bytes.
+    pub fn length(bytes: &[u8]) -> Result<Option<usize>, QuorumAuthError> {
+        if begins_exchange(bytes) == Some(false) {
+            return Err(QuorumAuthError::Magic);
+        }
+        let Some(length) = number_at(bytes, 12) else { return Ok(None) };
+        let size = match length {
+            -1 => Some(0),
+            _ => usize::try_from(length).ok().filter(|size| *size <= TOKEN_MAX),
+        };
+        let size = size.ok_or(QuorumAuthError::TokenLength(length))?;
+        Ok(Some(QuorumAuthPacket::HEADER_BYTES + size))
+    }
+
     /// Encodes the packet.
     pub fn encode(&self) -> Vec<u8> {
         let token = self.token.as_deref();
         let length = token.map_or(-1, |token| i32::try_from(token.len()).unwrap_or(i32::MAX));
-        let mut bytes = Vec::with_capacity(HEADER_BYTES + token.map_or(0, <[u8]>::len));
+        let mut bytes = Vec::with_capacity(QuorumAuthPacket::HEADER_BYTES + token.map_or(0, <[u8]>::len));
         bytes.extend_from_slice(&QUORUM_AUTH_MAGIC.to_be_bytes());
         bytes.extend_from_slice(&self.status.code().to_be_bytes());
         bytes.extend_from_slice(&length.to_be_bytes());
@@ -92,14 +106,10 @@ impl QuorumAuthPacket {
         }
         let Some(status) = number_at(bytes, 8) else { return Ok(None) };
         let status = QuorumAuthStatus::from_code(status).ok_or(QuorumAuthError::Status(status))?;
-        let Some(length) = number_at(bytes, 12) else { return Ok(None) };
-        let size = match length {
-            -1 => return Ok(Some((QuorumAuthPacket { status, token: None }, HEADER_BYTES))),
-            _ => usize::try_from(length).ok().filter(|size| *size <= TOKEN_MAX),
-        };
-        let size = size.ok_or(QuorumAuthError::TokenLength(length))?;
-        let Some(token) = bytes.get(HEADER_BYTES..HEADER_BYTES + size) else { return Ok(None) };
-        Ok(Some((QuorumAuthPacket { status, token: Some(token.to_vec()) }, HEADER_BYTES + size)))
+        let Some(length) = QuorumAuthPacket::length(bytes)? else { return Ok(None) };
+        let Some(token) = bytes.get(QuorumAuthPacket::HEADER_BYTES..length) else { return Ok(None) };
+        let token = (number_at(bytes, 12) != Some(-1)).then(|| token.to_vec());
+        Ok(Some((QuorumAuthPacket { status, token }, length)))
     }
 }
 
@@ -117,7 +127,7 @@ pub enum AcceptorStep {
     Accept {
         /// The last packet.
         packet: QuorumAuthPacket,
-        /// The authenticated peer. Kerberos peers need `authorize_peer` too.
+        /// The authenticated peer.
         identity: SaslIdentity,
     },
     /// Send the packet; the peer is not authenticated. The connection ends if authentication is required.
@@ -221,6 +231,49 @@ impl<C: SaslClient> QuorumDialler<C> {
             }
         }
     }
+}
+
+/// The accepting side of a mechanism that proves the principals of a whole realm. Only servers of the
+/// ensemble pass.
+#[derive(Debug)]
+pub struct EnsembleServer<S> {
+    server: S,
+    hosts: Vec<String>,
+    realm: String,
+}
+
+impl<S: SaslServer> EnsembleServer<S> {
+    /// Accepts the servers of these hosts in this realm.
+    pub fn new(server: S, hosts: Vec<String>, realm: impl Into<String>) -> EnsembleServer<S> {
+        EnsembleServer { server, hosts, realm: realm.into() }
+    }
+}
+
+impl<S: SaslServer> SaslServer for EnsembleServer<S> {
+    fn step(&mut self, token: Option<&[u8]>) -> SaslServerStep {
+        match self.server.step(token) {
+            SaslServerStep::Complete { identity, .. }
+                if !authorize_peer(&identity, &self.hosts, &self.realm) =>
+            {
+                SaslServerStep::Failed(SaslFailure::NoPeer(identity.authentication_id))
+            }
+            step => step,
+        }
+    }
+}
+
+/// The principal of a server for `quorum.auth.kerberos.servicePrincipal`: `_HOST` as the whole second part
+/// stands for the host of that server.
+pub fn peer_principal(service_principal: &str, host: &str) -> String {
+    let (name, realm) = match service_principal.split_once('@') {
+        Some((name, realm)) => (name, Some(realm)),
+        None => (service_principal, None),
+    };
+    let name = match name.split_once('/') {
+        Some((service, "_HOST")) => format!("{service}/{}", host.to_lowercase()),
+        Some(_) | None => name.to_owned(),
+    };
+    realm.map_or(name.clone(), |realm| format!("{name}@{realm}"))
 }
 
 /// Whether a Kerberos peer is a server of the ensemble. Its name is `service/host@realm` with a host of the

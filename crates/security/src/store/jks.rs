@@ -1,6 +1,6 @@
 //! The JKS format of Java: big-endian entries, a keyed SHA-1 at the end, keys behind a SHA-1 key stream.
 
-use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA1_OUTPUT_LEN, digest};
+use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, SHA1_OUTPUT_LEN};
 use rustls::pki_types::CertificateDer;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
@@ -50,10 +50,11 @@ pub(super) fn read(input: &StoreInput<'_>) -> Result<StoreContents, StoreError> 
 }
 
 fn check_integrity(body: &[u8], expected: &[u8], password: &SecretText) -> Result<(), StoreError> {
-    let mut message = utf16_bytes(password);
-    message.extend_from_slice(WHITENER);
-    message.extend_from_slice(body);
-    let actual = digest(&SHA1_FOR_LEGACY_USE_ONLY, &message);
+    let mut message = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+    message.update(&utf16_bytes(password));
+    message.update(WHITENER);
+    message.update(body);
+    let actual = message.finish();
     if bool::from(actual.as_ref().ct_eq(expected)) {
         return Ok(());
     }
@@ -61,7 +62,10 @@ fn check_integrity(body: &[u8], expected: &[u8], password: &SecretText) -> Resul
 }
 
 fn utf16_bytes(password: &SecretText) -> Zeroizing<Vec<u8>> {
-    Zeroizing::new(password.reveal().encode_utf16().flat_map(u16::to_be_bytes).collect())
+    // No text is longer in UTF-16; a buffer that grows would leave copies behind.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(2 * password.reveal().len()));
+    bytes.extend(password.reveal().encode_utf16().flat_map(u16::to_be_bytes));
+    bytes
 }
 
 struct JksReader<'a> {
@@ -156,9 +160,10 @@ fn unprotect(place: &str, encrypted: &[u8], password: &SecretText) -> Result<Sec
     let (cipher_text, check) = rest.split_at(length);
     let password = utf16_bytes(password);
     let hash = |tail: &[u8]| {
-        let mut message = password.clone();
-        message.extend_from_slice(tail);
-        digest(&SHA1_FOR_LEGACY_USE_ONLY, &message)
+        let mut message = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+        message.update(&password);
+        message.update(tail);
+        message.finish()
     };
     let mut plain = Zeroizing::new(Vec::with_capacity(length));
     let mut block = hash(salt);

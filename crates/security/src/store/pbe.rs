@@ -27,10 +27,10 @@ pub(super) struct EncodedPassword {
 impl EncodedPassword {
     pub(super) fn new(password: &SecretText) -> EncodedPassword {
         let units = password.reveal().encode_utf16().chain([0]);
-        EncodedPassword {
-            utf8: Zeroizing::new(password.reveal().as_bytes().to_vec()),
-            bmp: Zeroizing::new(units.flat_map(u16::to_be_bytes).collect()),
-        }
+        // No text is longer in UTF-16; a buffer that grows would leave copies behind.
+        let mut bmp = Zeroizing::new(Vec::with_capacity(2 * password.reveal().len() + 2));
+        bmp.extend(units.flat_map(u16::to_be_bytes));
+        EncodedPassword { utf8: Zeroizing::new(password.reveal().as_bytes().to_vec()), bmp }
     }
 
     /// An empty password without the final zero, as some writers encode it.
@@ -237,12 +237,12 @@ pub(super) fn pkcs12_derive(
     length: usize,
 ) -> Zeroizing<Vec<u8>> {
     let block = algorithm.block_len();
-    let repeated = |bytes: &[u8]| -> Vec<u8> {
-        let size = bytes.len().div_ceil(block) * block;
-        bytes.iter().copied().cycle().take(size).collect()
-    };
-    let mut input = Zeroizing::new(repeated(salt));
-    input.extend_from_slice(&Zeroizing::new(repeated(password)));
+    let repeated_size = |bytes: &[u8]| bytes.len().div_ceil(block) * block;
+    // The whole capacity at once: a buffer that grows would leave copies behind.
+    let mut input = Zeroizing::new(Vec::with_capacity(repeated_size(salt) + repeated_size(password)));
+    for bytes in [salt, password] {
+        input.extend(bytes.iter().copied().cycle().take(repeated_size(bytes)));
+    }
     let mut derived = Zeroizing::new(Vec::with_capacity(length));
     loop {
         let mut context = digest::Context::new(algorithm);
@@ -257,7 +257,8 @@ pub(super) fn pkcs12_derive(
         if derived.len() == length {
             return derived;
         }
-        let addend: Vec<u8> = hash.as_ref().iter().copied().cycle().take(block).collect();
+        let mut addend = Zeroizing::new(Vec::with_capacity(block));
+        addend.extend(hash.as_ref().iter().copied().cycle().take(block));
         for chunk in input.chunks_mut(block) {
             add_with_one(chunk, &addend);
         }

@@ -137,8 +137,9 @@ fn read_key(place: &str, block: &PemBlock<'_>) -> Result<StoredKey, StoreError> 
 }
 
 fn decode(place: &str, body: &str) -> Result<Zeroizing<Vec<u8>>, StoreError> {
-    let characters: Zeroizing<String> =
-        Zeroizing::new(body.chars().filter(|character| !character.is_ascii_whitespace()).collect());
+    // The whole capacity at once: a buffer that grows would leave copies of a key behind.
+    let mut characters = Zeroizing::new(String::with_capacity(body.len()));
+    characters.extend(body.chars().filter(|character| !character.is_ascii_whitespace()));
     match BASE64.decode(characters.as_bytes()) {
         Ok(bytes) if bytes.is_empty() => Err(StoreError::malformed(place, "it is empty")),
         Ok(bytes) => Ok(Zeroizing::new(bytes)),

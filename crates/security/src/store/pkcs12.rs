@@ -40,9 +40,11 @@ pub(super) fn read(input: &StoreInput<'_>) -> Result<StoreContents, StoreError> 
     let mut budget = RoundBudget::new(&input.limits);
     let password = check_mac(reader, authenticated, input, &mut budget)?;
 
-    let mut bags = BagReader { password, budget, limits: input.limits, contents: StoreContents::default() };
+    let contents = StoreContents::default();
+    let mut bags = BagReader { password, budget, limits: input.limits, contents, entries: 0 };
     let mut infos = DerReader::new(authenticated).enter(der::SEQUENCE).map_err(malformed)?;
     while !infos.is_empty() {
+        bags.count_entry()?;
         bags.read_content(infos.enter(der::SEQUENCE).map_err(malformed)?)?;
     }
     bags.decrypt_first_key()?;
@@ -107,6 +109,8 @@ struct BagReader {
     budget: RoundBudget,
     limits: StoreLimits,
     contents: StoreContents,
+    /// Parts and bags, those that are ignored too: each may leave a note.
+    entries: usize,
 }
 
 /// Name and marks of a bag.
@@ -117,6 +121,11 @@ struct BagAttributes {
 }
 
 impl BagReader {
+    fn count_entry(&mut self) -> Result<(), StoreError> {
+        self.entries += 1;
+        check_entries(self.entries, &self.limits)
+    }
+
     fn read_content(&mut self, mut info: DerReader<'_>) -> Result<(), StoreError> {
         let malformed = |error| StoreError::der(FILE, error);
         match dotted(info.expect(der::OBJECT_IDENTIFIER).map_err(malformed)?).as_str() {
@@ -153,11 +162,7 @@ impl BagReader {
                 Ok((dotted(kind), value, read_attributes(attributes)?))
             };
             let (kind, value, attributes) = fields().map_err(malformed)?;
-            let contents = &self.contents;
-            check_entries(
-                contents.keys.len() + contents.trusted.len() + contents.unassigned.len() + 1,
-                &self.limits,
-            )?;
+            self.count_entry()?;
             self.add_bag(&kind, value, attributes)?;
         }
         Ok(())
@@ -261,4 +266,36 @@ fn read_attributes(bytes: &[u8]) -> Result<BagAttributes, DerError> {
         }
     }
     Ok(attributes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secret::SecretText;
+
+    #[test]
+    fn bags_that_are_ignored_count() {
+        let mut kind = Vec::new();
+        // A bag with a secret, which is no key and no certificate.
+        let secret_bag = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 12, 10, 1, 5];
+        der::write(&mut kind, der::OBJECT_IDENTIFIER, &secret_bag);
+        der::write(&mut kind, der::context(0), &[]);
+        let mut bag = Vec::new();
+        der::write(&mut bag, der::SEQUENCE, &kind);
+        let read = |count: usize| {
+            let limits = StoreLimits::default();
+            let mut bags = BagReader {
+                password: EncodedPassword::new(&SecretText::default()),
+                budget: RoundBudget::new(&limits),
+                limits,
+                contents: StoreContents::default(),
+                entries: 0,
+            };
+            let mut bytes = Vec::new();
+            der::write(&mut bytes, der::SEQUENCE, &bag.repeat(count));
+            bags.read_bags(&bytes).map(|()| bags.contents.notes.len())
+        };
+        assert_eq!(read(1000), Ok(1000));
+        assert!(matches!(read(1001), Err(StoreError::Limit { what: "entries", .. })));
+    }
 }

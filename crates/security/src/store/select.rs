@@ -20,10 +20,11 @@ pub(super) fn select_key(
 ) -> Result<SelectedKey, StoreError> {
     let keys = std::mem::take(&mut contents.keys);
     let count = keys.len();
+    let mut budget = RoundBudget::new(&input.limits);
     let mut first_error = None;
     for entry in keys {
         let is_pem = entry.chain.is_empty() && contents.unassigned.is_empty();
-        match try_key(entry, contents, input) {
+        match try_key(entry, contents, input, &mut budget) {
             Ok(selected) => {
                 if count > 1 {
                     let note = format!("the store has {count} private keys; {} is used", selected.place);
@@ -31,6 +32,8 @@ pub(super) fn select_key(
                 }
                 return Ok(selected);
             }
+            // The keys of a file share its rounds, so that no further key can be tried.
+            Err(error @ StoreError::Limit { .. }) => return Err(error),
             // Only PEM files have keys and certificates without assignment.
             Err(error) if is_pem => _ = first_error.get_or_insert(error),
             Err(error) => return Err(error),
@@ -43,6 +46,7 @@ fn try_key(
     entry: KeyEntry,
     contents: &mut StoreContents,
     input: &StoreInput<'_>,
+    budget: &mut RoundBudget,
 ) -> Result<SelectedKey, StoreError> {
     let place = entry.place;
     let is_assigned = !entry.chain.is_empty();
@@ -64,7 +68,7 @@ fn try_key(
         }
         StoredKey::Encrypted(encrypted) => {
             let password = EncodedPassword::new(input.password);
-            pkcs12::decrypt_key(&place, &encrypted, &password, &mut RoundBudget::new(&input.limits))?
+            pkcs12::decrypt_key(&place, &encrypted, &password, budget)?
         }
     };
     let key = UsableKey::load(&place, pkcs8, &candidates)?;

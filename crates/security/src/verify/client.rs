@@ -59,7 +59,7 @@ impl ClientCertVerifier for JavaClientVerifier {
     ) -> Result<ClientCertVerified, Error> {
         let fields = self.policy.check(end_entity, intermediates, now)?;
         if let Some(hosts) = &self.hosts {
-            host::fits_any(&fields, hosts)?;
+            host::fits_any_peer(&fields, hosts)?;
         }
         Ok(ClientCertVerified::assertion())
     }

@@ -1,10 +1,14 @@
 //! Host names against certificates, by Java's rule for HTTPS.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use rustls::CertificateError;
+use rustls::{CertificateError, OtherError};
 
 use super::fields::CertificateFields;
+
+/// Longest list of the names of a certificate in an error.
+const PRESENTED_CHARS_MAX: usize = 300;
 
 /// The certificate fits none of the hosts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,6 +36,17 @@ pub fn check_hosts(certificate: &[u8], hosts: &[String]) -> Result<usize, HostCh
     })
 }
 
+/// Checks the certificate of a server of the ensemble. The error names both sides' hosts, because an operator
+/// has to correct one of them.
+pub(super) fn fits_any_peer(fields: &CertificateFields, hosts: &[String]) -> Result<(), rustls::Error> {
+    if hosts.iter().any(|host| fits(fields, host)) {
+        return Ok(());
+    }
+    let mismatch =
+        HostCheckError::Mismatch { expected: hosts.join(" or "), presented: presented_names(fields) };
+    Err(rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(mismatch)))))
+}
+
 pub(super) fn fits_any(fields: &CertificateFields, hosts: &[String]) -> Result<(), rustls::Error> {
     match hosts.iter().any(|host| fits(fields, host)) {
         true => Ok(()),
@@ -46,7 +61,12 @@ fn presented_names(fields: &CertificateFields) -> String {
     if names.is_empty() {
         names.extend(fields.common_name.clone());
     }
-    if names.is_empty() { "no host".to_owned() } else { names.join(", ").escape_debug().to_string() }
+    if names.is_empty() { "no host".to_owned() } else { shown_names(&names) }
+}
+
+/// The owner of a certificate chose its names: they are escaped and cut.
+fn shown_names(names: &[String]) -> String {
+    names.join(", ").escape_debug().take(PRESENTED_CHARS_MAX).collect()
 }
 
 fn read_address(bytes: &[u8]) -> Option<IpAddr> {
@@ -99,6 +119,13 @@ fn fits_label(label: &str, pattern: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_in_errors_are_short_and_escaped() {
+        let names = shown_names(&["a\n".repeat(100_000)]);
+        assert_eq!(names.chars().count(), PRESENTED_CHARS_MAX);
+        assert!(names.starts_with("a\\na\\n"), "{names}");
+    }
 
     /// Compared with the host name check of Java 17.
     #[test]

@@ -34,6 +34,16 @@ pub(super) fn check_key_usage(fields: &CertificateFields) -> Result<(), Error> {
     }
 }
 
+/// What Java accepts in a leaf and others refuse; `None` for a usual certificate.
+pub fn unusual_leaf(certificate: &[u8]) -> Option<&'static str> {
+    let fields = CertificateFields::read(certificate).ok()?;
+    match fields {
+        CertificateFields { has_extensions_version: false, .. } => Some("an X.509 v1 certificate"),
+        CertificateFields { is_ca: true, .. } => Some("a CA certificate"),
+        _ => None,
+    }
+}
+
 /// Checks the leaf's own fields and searches a path to a trusted entry.
 pub(super) fn check_lenient_leaf(
     policy: &CertificatePolicy,
@@ -51,16 +61,17 @@ pub(super) fn check_lenient_leaf(
         return Err(invalid(CertificateError::UnhandledCriticalExtension));
     }
     let readable = intermediates.iter().filter_map(|der| Some((der, CertificateFields::read(der).ok()?)));
-    let candidates: Vec<_> = readable.filter(|(_, fields)| is_intermediate(fields, now)).collect();
+    let candidates: Vec<_> = readable.filter(|(_, fields)| is_intermediate(policy, fields, now)).collect();
     let mut search = PathSearch { policy, candidates, now, signatures_left: SIGNATURES_MAX };
     search.find_issuer(leaf, leaf_der, 0)
 }
 
-/// Version 3 with the right to issue. Name constraints would need webpki's rules, so that they are refused.
-fn is_intermediate(fields: &CertificateFields, now: UnixTime) -> bool {
+/// Version 3 with the right to issue for this purpose. Name constraints would need webpki's rules, so that
+/// they are refused.
+fn is_intermediate(policy: &CertificatePolicy, fields: &CertificateFields, now: UnixTime) -> bool {
     fields.has_extensions_version
-        && fields.is_ca
-        && fields.key_usage.is_none_or(|usage| usage.certificate_sign)
+        && fields.may_issue()
+        && fields.extended_usage.is_none_or(|usage| policy.usage.accepts(usage))
         && !fields.has_unknown_critical
         && !fields.has_name_constraints
         && check_time(fields, now).is_ok()

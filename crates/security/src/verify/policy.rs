@@ -17,6 +17,11 @@ use crate::store::TrustStore;
 /// More certificates in one chain are refused unread.
 const CHAIN_MAX: usize = 16;
 
+/// Bytes of the subjects that a listener sends. Their length field and that around it have two bytes.
+const HINT_BYTES_MAX: usize = 60_000;
+/// The length field of one subject.
+const HINT_PREFIX_BYTES: usize = 2;
+
 /// The purposes of which a peer's certificate must allow one, if it names any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificateUsage {
@@ -153,8 +158,13 @@ impl CertificatePolicy {
         Ok(Arc::new(CertificatePolicy { trusted, anchors, crls, usage, algorithms }))
     }
 
-    /// The subjects of all trusted entries, as Java sends them. Java clients pick a key by this list.
+    /// The subjects of all trusted entries, as Java sends them. Java clients pick a key by this list. They
+    /// take any key if the list is empty, as it is if the subjects do not fit into one message.
     pub(super) fn subjects(&self) -> Vec<DistinguishedName> {
+        let sizes = self.trusted.iter().map(|entry| entry.fields.subject.len() + HINT_PREFIX_BYTES);
+        if sizes.sum::<usize>() > HINT_BYTES_MAX {
+            return Vec::new();
+        }
         self.trusted.iter().map(|entry| DistinguishedName::from(entry.fields.subject.clone())).collect()
     }
 
@@ -168,7 +178,7 @@ impl CertificatePolicy {
         if intermediates.len() >= CHAIN_MAX {
             return Err(Error::InvalidCertificate(CertificateError::BadEncoding));
         }
-        let fields = CertificateFields::read(leaf)?;
+        let mut fields = CertificateFields::read(leaf)?;
         if let Some(problem) = &fields.key_problem {
             let problem = OtherError(Arc::new(problem.clone()));
             return Err(Error::InvalidCertificate(CertificateError::Other(problem)));
@@ -178,7 +188,13 @@ impl CertificatePolicy {
             return Ok(fields);
         }
         match self.check_with_webpki(leaf, intermediates, now) {
-            Ok(()) => path::check_key_usage(&fields)?,
+            Ok(names) => {
+                path::check_key_usage(&fields)?;
+                // Name constraints cover DNS names only, so that no common name may stand in for one.
+                if names == PathNames::Constrained {
+                    fields.common_name = None;
+                }
+            }
             // These two are the certificates that Java accepts and webpki does not.
             Err(webpki::Error::UnsupportedCertVersion | webpki::Error::CaUsedAsEndEntity) => {
                 path::check_lenient_leaf(self, &fields, leaf, intermediates, now)?;
@@ -193,7 +209,7 @@ impl CertificatePolicy {
         leaf: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
-    ) -> Result<(), webpki::Error> {
+    ) -> Result<PathNames, webpki::Error> {
         let certificate = webpki::EndEntityCert::try_from(leaf)?;
         let lists: Vec<&CertRevocationList<'_>> = self.crls.iter().flatten().map(|crl| &crl.list).collect();
         let revocation = match &self.crls {
@@ -207,9 +223,17 @@ impl CertificatePolicy {
             }
         };
         let all = self.algorithms.all;
-        certificate
-            .verify_for_usage(all, &self.anchors, intermediates, now, self.usage, revocation, None)
-            .map(|_| ())
+        let may_issue: &dyn Fn(&webpki::VerifiedPath<'_>) -> Result<(), webpki::Error> = &check_issuers;
+        let path = certificate.verify_for_usage(
+            all,
+            &self.anchors,
+            intermediates,
+            now,
+            self.usage,
+            revocation,
+            Some(may_issue),
+        )?;
+        Ok(names_of_path(&path))
     }
 
     /// Verifies a handshake signature of TLS 1.2. webpki's own function refuses v1 certificates.
@@ -247,6 +271,34 @@ impl CertificatePolicy {
     pub(super) fn schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms.supported_schemes()
     }
+}
+
+/// Whether a path limits the names of the certificates below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PathNames {
+    Free,
+    Constrained,
+}
+
+fn names_of_path(path: &webpki::VerifiedPath<'_>) -> PathNames {
+    let is_constrained = |certificate: &webpki::Cert<'_>| {
+        CertificateFields::read(&certificate.der()).is_ok_and(|fields| fields.has_name_constraints)
+    };
+    if path.anchor().name_constraints.is_some() || path.intermediate_certificates().any(is_constrained) {
+        return PathNames::Constrained;
+    }
+    PathNames::Free
+}
+
+/// webpki does not look at the key usage of issuers.
+fn check_issuers(path: &webpki::VerifiedPath<'_>) -> Result<(), webpki::Error> {
+    for certificate in path.intermediate_certificates() {
+        let fields = CertificateFields::read(&certificate.der()).map_err(|_| webpki::Error::BadDer)?;
+        if !fields.may_issue() {
+            return Err(webpki::Error::EndEntityUsedAsCa);
+        }
+    }
+    Ok(())
 }
 
 fn parse_crls(store: &TrustStore) -> Result<Vec<ParsedCrl>, PolicyError> {

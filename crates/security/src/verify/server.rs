@@ -46,7 +46,7 @@ impl ServerCertVerifier for JavaServerVerifier {
         let fields = self.policy.check(end_entity, intermediates, now)?;
         match &self.names {
             NameCheck::DialledName => host::fits_any(&fields, &[server_name.to_str().into_owned()])?,
-            NameCheck::AnyOf(hosts) => host::fits_any(&fields, hosts)?,
+            NameCheck::AnyOf(hosts) => host::fits_any_peer(&fields, hosts)?,
             NameCheck::Off => {}
         }
         Ok(ServerCertVerified::assertion())

@@ -105,10 +105,11 @@ fn logins_of_sections() {
     assert_eq!((client.username.as_deref(), client.password.reveal()), (Some("bob"), "pw"));
     let Ok(JaasLogin::Kerberos(quorum)) = login("QuorumServer") else { panic!() };
     assert_eq!((quorum.key_tab.as_deref(), quorum.is_initiator), (Some("/k"), false));
-    assert_eq!(quorum.service_principal().unwrap().host.as_deref(), Some("h"));
+    assert_eq!(quorum.service_principal(None).unwrap().host.as_deref(), Some("h"));
     let Ok(JaasLogin::Kerberos(ibm)) = login("IBM") else { panic!() };
     assert_eq!((ibm.key_tab.as_deref(), ibm.is_initiator), (Some("/i"), true));
-    let error = ibm.service_principal().unwrap_err();
+    assert!(quorum.check_keys().is_ok() && ibm.check_keys().is_ok());
+    let error = ibm.service_principal(None).unwrap_err();
     assert_eq!(error.line, 4);
     assert!(error.problem.contains("service/host@REALM"));
     let error = login("Other").unwrap_err();

@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use zebu_security::sasl::digest_md5::{DigestClient, DigestProfile, DigestServer, DigestUsers};
 use zebu_security::sasl::gssapi::{GssContext, GssError, GssMessage, GssProgress, GssServer};
 use zebu_security::sasl::quorum::{
-    AcceptorStep, DiallerStep, QuorumAcceptor, QuorumAuthError, QuorumAuthPacket, QuorumAuthStatus,
-    QuorumDialler, authorize_peer, begins_exchange,
+    AcceptorStep, DiallerStep, EnsembleServer, QuorumAcceptor, QuorumAuthError, QuorumAuthPacket,
+    QuorumAuthStatus, QuorumDialler, authorize_peer, begins_exchange, peer_principal,
 };
 use zebu_security::sasl::{SaslFailure, SaslIdentity, SaslServer, SaslServerStep};
 use zebu_security::secret::SecretText;
@@ -133,6 +133,26 @@ fn recorded_kerberos_exchanges() {
         assert_eq!(acceptor.receive(&dialled[0]), AcceptorStep::Send(answers[0].clone()));
         let AcceptorStep::Accept { packet, identity } = acceptor.receive(&dialled[1]) else { panic!() };
         assert_eq!(packet, answers[1]);
+        for (host, realm, is_accepted) in
+            [("localhost", "ZEBU.TEST", true), ("zk1", "ZEBU.TEST", false), ("localhost", "OTHER", false)]
+        {
+            let context = RecordedContext {
+                first: dialled[0].token.clone().unwrap(),
+                offer: answers[0].token.clone().unwrap(),
+            };
+            let server = EnsembleServer::new(GssServer::new(context), vec![host.to_owned()], realm);
+            let mut acceptor = QuorumAcceptor::new(server);
+            acceptor.receive(&dialled[0]);
+            match acceptor.receive(&dialled[1]) {
+                AcceptorStep::Accept { .. } => assert!(is_accepted, "{host} {realm}"),
+                AcceptorStep::Reject { packet, failure } => {
+                    assert!(!is_accepted, "{host} {realm}");
+                    assert_eq!(packet.status, QuorumAuthStatus::Error);
+                    assert_eq!(failure, SaslFailure::NoPeer("zkquorum/localhost@ZEBU.TEST".to_owned()));
+                }
+                AcceptorStep::Send(packet) => panic!("{packet:?}"),
+            }
+        }
         assert!(authorize_peer(&identity, &["Localhost".to_owned()], "ZEBU.TEST"));
         assert!(!authorize_peer(&identity, &["zk1".to_owned()], "ZEBU.TEST"));
         assert!(!authorize_peer(&identity, &["localhost".to_owned()], "OTHER"));
@@ -156,6 +176,19 @@ fn peers_need_three_parts_and_their_own_authorization_id() {
         identity("zk/h", None),
     ] {
         assert!(!authorize_peer(&refused, &hosts, "R"), "{refused:?}");
+    }
+}
+
+#[test]
+fn principals_of_peers() {
+    for (setting, principal) in [
+        ("zkquorum/localhost", "zkquorum/localhost"),
+        ("zkquorum/_HOST", "zkquorum/zk1.example"),
+        ("zkquorum/_HOST@R", "zkquorum/zk1.example@R"),
+        ("zkquorum/_HOSTS", "zkquorum/_HOSTS"),
+        ("zkquorum", "zkquorum"),
+    ] {
+        assert_eq!(peer_principal(setting, "ZK1.example"), principal);
     }
 }
 

@@ -5,21 +5,6 @@ use super::diagnostics::ConfigDiagnostics;
 use super::membership::{MembershipConfig, QuorumRuleConfig};
 use super::sources::RawSettings;
 
-/// Settings that must be off in a mixed ensemble: the key, and the advice.
-const UNSUPPORTED_SETTINGS: &[(&str, &str)] = &[
-    (
-        "sslQuorum",
-        "the other servers speak TLS with each other, and this version cannot; turn sslQuorum off on all servers \
-         first, as ZooKeeper's manual turns it on: by portUnification and three rolling restarts",
-    ),
-    (
-        "quorum.auth.enableSasl",
-        "the other servers ask this one to authenticate, and this version cannot; first restart all servers one by \
-         one with quorum.auth.learnerRequireSasl=false and quorum.auth.serverRequireSasl=false, then without \
-         quorum.auth.enableSasl",
-    ),
-];
-
 /// Checks the settings of a member. It reports only settings that are present.
 pub(super) fn check_apache_compatibility(
     settings: &RawSettings,
@@ -28,13 +13,6 @@ pub(super) fn check_apache_compatibility(
 ) {
     if !membership.is_ensemble() {
         return;
-    }
-    for (key, text) in UNSUPPORTED_SETTINGS {
-        if let Some(setting) = settings.get(key)
-            && setting.value.eq_ignore_ascii_case("true")
-        {
-            diagnostics.apache_conflict(&setting.origin, format!("{key}=true: {text}"));
-        }
     }
     if let Some(setting) = settings.get("dynamicConfigFile")
         && membership.version != 0

@@ -4,17 +4,19 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::admin;
 use super::diagnostics::SettingOrigin;
+use super::exporter;
 use super::listen::{client_address, listen};
 use super::load::SystemAccess;
 use super::log_diff_limit::read_log_diff_limit;
 use super::membership::MembershipConfig;
 use super::path_reading::{choose_directory, utf8_reading};
-use super::protection;
+use super::security;
 use super::server_config::{
-    AuthConfig, AuthDigestAlgorithm, ByteCount, ConfigSource, ContainerConfig, FourLetterWhitelist,
-    LimitConfig, PurgeInterval, ServerConfig, SessionConfig, SnapshotCompression, StorageConfig, SuperDigest,
-    TreeConfig,
+    AuthConfig, AuthDigestAlgorithm, BindAddress, ByteCount, ConfigSource, ContainerConfig,
+    FourLetterWhitelist, LimitConfig, PurgeInterval, ServerConfig, SessionConfig, SnapshotCompression,
+    StorageConfig, SuperDigest, TreeConfig,
 };
 use super::setting_reader::{INT_MAX, NumberUnit, SettingReader, parse_number};
 use super::sources::RawSetting;
@@ -71,17 +73,17 @@ pub(super) fn server_config(
     system: &dyn SystemAccess,
 ) -> ServerConfig {
     let client = client_address(reader, source, &membership, system);
-    let defaults = ServerConfig::standalone(data_dir, client);
+    let unset = BindAddress::AllInterfaces { port: 0 };
+    let mut defaults = ServerConfig::standalone(data_dir, unset);
+    defaults.listen.client = client;
     let read_only_mode = reader.loose_switch("readonlymode.enabled", false);
-    if reader.loose_switch("audit.enable", false) {
-        let text = "audit.enable has no effect: this version does not write an audit log";
-        reader.diagnostics.warn(&reader.origin("audit.enable"), text);
-    }
     if read_only_mode && !membership.is_ensemble() {
         let text = "readonlymode.enabled matters to members of an ensemble only";
         reader.diagnostics.note(&reader.origin("readonlymode.enabled"), text);
     }
     let always_answered = if read_only_mode { &["srvr", "isro"][..] } else { &["srvr"] };
+    let security = security::security(reader, system);
+    let admin = admin::read_admin(reader, system, security.quorum_tls.family.as_ref());
     ServerConfig {
         storage: storage(reader, defaults.storage, system),
         listen: listen(reader, defaults.listen),
@@ -91,13 +93,17 @@ pub(super) fn server_config(
         request_throttle: request_throttle(reader),
         tree: tree(reader),
         auth: auth(reader),
+        security,
         containers: containers(reader),
+        exporter: exporter::read_exporter(reader, system),
         four_letter_words: whitelist(reader, always_answered),
+        admin,
         read_only_mode,
         reconfig_enabled: reader.strict_switch("reconfigEnabled", false),
         membership,
         source: defaults.source,
         original_text: defaults.original_text,
+        written_settings: defaults.written_settings,
     }
 }
 
@@ -363,12 +369,11 @@ fn tree(reader: &mut SettingReader<'_>) -> TreeConfig {
 
 fn auth(reader: &mut SettingReader<'_>) -> AuthConfig {
     let digest_provider = reader.loose_switch("DigestAuthenticationProvider.enabled", true);
-    let built_in_schemes = if digest_provider { &["ip", "digest"][..] } else { &["ip"] };
     AuthConfig {
         digest_provider,
         digest_algorithm: digest_algorithm(reader),
         super_digest: super_digest(reader),
-        required_schemes: required_schemes(reader, built_in_schemes),
+        required_schemes: security::providers::required_schemes(reader, digest_provider),
     }
 }
 
@@ -405,30 +410,6 @@ fn super_digest(reader: &mut SettingReader<'_>) -> Option<SuperDigest> {
         return None;
     }
     Some(SuperDigest(setting.value.clone()))
-}
-
-fn required_schemes(reader: &mut SettingReader<'_>, built_in: &[&str]) -> Option<Vec<String>> {
-    // Strict, unlike other properties: a misspelt "true" must not disable authentication.
-    if !reader.strict_switch("enforce.auth.enabled", false) {
-        return None;
-    }
-    let origin = reader.origin("enforce.auth.schemes");
-    let listed = reader.get("enforce.auth.schemes").map_or("", |setting| &setting.value);
-    let mut schemes = Vec::new();
-    for scheme in listed.split(',').map(str::trim).filter(|scheme| !scheme.is_empty()) {
-        if built_in.contains(&scheme) {
-            schemes.push(scheme.to_owned());
-        } else {
-            let what = format!("enforce.auth.schemes ({scheme})");
-            protection::report_unmet(reader.settings.protection_policy, &origin, &what, reader.diagnostics);
-        }
-    }
-    if listed.is_empty() {
-        let text =
-            "enforce.auth.enabled is true but enforce.auth.schemes is not set; name at least one scheme";
-        reader.diagnostics.error(&origin, text);
-    }
-    Some(schemes).filter(|schemes| !schemes.is_empty())
 }
 
 fn containers(reader: &mut SettingReader<'_>) -> ContainerConfig {

@@ -71,12 +71,11 @@ const fn either(key: &'static str, effect: KeyEffect) -> KnownKey {
     KnownKey { key, scope: KeyScope::Either, effect }
 }
 
-const NO_ADMIN: KeyEffect = KeyEffect::Ignored("this version has no AdminServer");
-const NO_METRICS: KeyEffect = KeyEffect::Ignored("this version has no metrics exporter; use the word mntr");
 const NO_STALE: KeyEffect = KeyEffect::Ignored("a request that was received is carried out");
 const NO_CACHE: KeyEffect = KeyEffect::Ignored("answers are not cached, they are cheap to build");
-const NO_TLS: KeyEffect = KeyEffect::Ignored("this version has no TLS");
-const NO_SASL: KeyEffect = KeyEffect::Ignored("this version has no SASL");
+const KDC_OF_JAVA: KeyEffect = KeyEffect::Ignored("name the KDC in krb5.conf");
+const FOR_CLIENTS: KeyEffect = KeyEffect::Ignored("it is a key of clients");
+const NO_RENEWAL: KeyEffect = KeyEffect::Ignored("an accepting server needs no ticket, so none is renewed");
 const NO_PATH_STATS: KeyEffect = KeyEffect::Ignored("hot paths are not logged");
 const TEST_ONLY: KeyEffect = KeyEffect::Ignored("it exists for ZooKeeper's own tests");
 
@@ -86,26 +85,28 @@ const KEY_FAMILIES: &[KnownKey] = &[
     file("server.", Ensemble),
     file("group", Ensemble),
     file("weight", Ensemble),
-    file("metricsProvider.", NO_METRICS),
-    file("quorum.auth.", NO_SASL),
-    property("admin.", NO_ADMIN),
-    property("ssl.", Protection),
-    property("authProvider.", Protection),
-    property("superUser.", NO_SASL),
+    file("metricsProvider.", Used),
+    file("quorum.auth.", Ignored("no release of ZooKeeper reads this key")),
+    property("admin.", Used),
+    property("ssl.quorum.", Ensemble),
+    property("ssl.", Used),
+    property("authProvider.", Used),
+    property("superUser.", Used),
     property("pathStats.", NO_PATH_STATS),
-    property("kerberos.", NO_SASL),
+    property("kerberos.", NO_RENEWAL),
     property("tracelog.", Jvm),
     property("jmx.", Jvm),
 ];
 
 const KNOWN_KEYS: &[KnownKey] = &[
     // Read by the parser of the file itself.
+    property("admin.httpVersion", Ignored("the admin server speaks HTTP/1.1")),
     file("dataDir", Used),
     file("dataLogDir", Used),
     file("clientPort", Used),
     file("clientPortAddress", Used),
-    file("secureClientPort", Protection),
-    file("secureClientPortAddress", Protection),
+    file("secureClientPort", Used),
+    file("secureClientPortAddress", Used),
     file("clientPortListenBacklog", Used),
     file("observerMasterPort", Ensemble),
     file("tickTime", Used),
@@ -128,12 +129,15 @@ const KNOWN_KEYS: &[KnownKey] = &[
     file("standaloneEnabled", Used),
     file("reconfigEnabled", Used),
     file("dynamicConfigFile", Ensemble),
-    file("sslQuorum", Protection),
-    file("portUnification", Protection),
-    file("sslQuorumReloadCertFiles", NO_TLS),
-    file("quorum.auth.enableSasl", Protection),
-    file("quorum.auth.serverRequireSasl", Protection),
-    file("quorum.auth.learnerRequireSasl", Protection),
+    either("sslQuorum", Ensemble),
+    either("portUnification", Ensemble),
+    file("sslQuorumReloadCertFiles", Used),
+    either("quorum.auth.enableSasl", Ensemble),
+    either("quorum.auth.serverRequireSasl", Ensemble),
+    either("quorum.auth.learnerRequireSasl", Ensemble),
+    either("quorum.auth.server.saslLoginContext", Ensemble),
+    either("quorum.auth.learner.saslLoginContext", Ensemble),
+    either("quorum.auth.kerberos.servicePrincipal", Used),
     property("multiAddress.enabled", Ensemble),
     file(
         "multiAddress.reachabilityCheckEnabled",
@@ -156,7 +160,10 @@ const KNOWN_KEYS: &[KnownKey] = &[
     bare("znode.container.maxNeverUsedIntervalMs", Used),
     bare("follower.nodelay", Ignored("connections between servers are never delayed")),
     bare("leader.nodelay", Ignored("connections between servers are never delayed")),
-    bare("java.security.auth.login.config", Protection),
+    bare("java.security.auth.login.config", Used),
+    bare("java.security.krb5.conf", Used),
+    bare("java.security.krb5.realm", Used),
+    bare("java.security.krb5.kdc", KDC_OF_JAVA),
     // Storage.
     property("snapCount", Used),
     property("snapSizeLimitInKb", Used),
@@ -215,8 +222,11 @@ const KNOWN_KEYS: &[KnownKey] = &[
     property("intBufferStartingSizeBytes", Jvm),
     property("serverCnxnFactory", Jvm),
     property("netty.advancedFlowControl.enabled", Jvm),
-    property("netty.server.outstandingHandshake.limit", NO_TLS),
-    property("netty.server.earlyDropSecureConnectionHandshakes", NO_TLS),
+    property("netty.server.outstandingHandshake.limit", Used),
+    property(
+        "netty.server.earlyDropSecureConnectionHandshakes",
+        Ignored("a server that does not serve always refuses TLS connections before the handshake"),
+    ),
     property("commitProcessor.numWorkerThreads", Jvm),
     property("commitProcessor.maxReadBatchSize", Jvm),
     property("commitProcessor.maxCommitBatchSize", Jvm),
@@ -250,7 +260,7 @@ const KNOWN_KEYS: &[KnownKey] = &[
     property("forward_learner_requests_to_commit_processor_disabled", Jvm),
     property("messageTracker.Enabled", Ignored("packets between servers are not recorded")),
     property("messageTracker.BufferSize", Ignored("packets between servers are not recorded")),
-    property("kerberos.canonicalizeHostNames", NO_SASL),
+    property("kerberos.canonicalizeHostNames", FOR_CLIENTS),
     // Tree, watches, quota, ACL.
     property("extendedTypesEnabled", Used),
     property("emulate353TTLNodes", Used),
@@ -265,36 +275,50 @@ const KNOWN_KEYS: &[KnownKey] = &[
     property("maxInProcessingDeadWatchers", Jvm),
     property("bitHashCacheSize", Jvm),
     property("audit.enable", Used),
-    property("audit.impl.class", Jvm),
+    property("audit.impl.class", Used),
+    file("zebu.audit.file", Used),
+    file("zebu.audit.fileBytes", Used),
+    file("zebu.audit.files", Used),
+    file("zebu.audit.format", Used),
+    file("zebu.audit.onFailure", Used),
+    file("zebu.audit.extraEvents", Used),
+    // Read by the program before the configuration, because the log is the first part of a start.
+    file("zebu.log.filter", Used),
+    file("zebu.log.format", Used),
+    file("zebu.log.file", Used),
+    file("zebu.log.fileBytes", Used),
+    file("zebu.log.files", Used),
     property("controllerPort", TEST_ONLY),
     property("testingonly.initialZxid", TEST_ONLY),
     property("test.allowDiscontinuousProposals", TEST_ONLY),
     // Security.
-    property("fips-mode", NO_TLS),
-    property("client.portUnification", Protection),
-    property("client.certReload", NO_TLS),
-    property("client.secure", NO_TLS),
+    property("fips-mode", Used),
+    property("client.portUnification", Used),
+    property("client.certReload", Used),
+    property("client.secure", FOR_CLIENTS),
     property("DigestAuthenticationProvider.enabled", Used),
     property("DigestAuthenticationProvider.superDigest", Used),
     property("DigestAuthenticationProvider.digestAlg", Used),
-    property("X509AuthenticationProvider.superUser", NO_TLS),
-    property("SASLAuthenticationProvider.superPassword", NO_SASL),
-    property("superUser", NO_SASL),
+    property("X509AuthenticationProvider.superUser", Used),
+    property("SASLAuthenticationProvider.superPassword", Used),
+    property("superUser", Used),
     property("enforce.auth.enabled", Used),
     property("enforce.auth.schemes", Used),
-    property("sessionRequireClientSASLAuth", Protection),
+    property("sessionRequireClientSASLAuth", Used),
     property("requireClientAuthScheme", Protection),
-    property("allowSaslFailedClients", NO_SASL),
-    property("letAnySaslUserDoX", NO_SASL),
-    property("ensembleAuthName", Protection),
-    property("sasl.serverconfig", Protection),
-    property("sasl.client", NO_SASL),
-    property("sasl.clientconfig", NO_SASL),
-    property("security.auth_to_local", NO_SASL),
-    property("requireKerberosConfig", Protection),
-    property("kinit", NO_SASL),
+    property("allowSaslFailedClients", Used),
+    property("letAnySaslUserDoX", Used),
+    property("ensembleAuthName", Used),
+    property("sasl.serverconfig", Used),
+    property("sasl.client", FOR_CLIENTS),
+    property("sasl.clientconfig", FOR_CLIENTS),
+    property("security.auth_to_local", Used),
+    property("requireKerberosConfig", Used),
+    property("kinit", NO_RENEWAL),
+    property("kerberos.removeHostFromPrincipal", Used),
+    property("kerberos.removeRealmFromPrincipal", Used),
     // Set by ZooKeeper's scripts and logging files.
-    property("log.dir", Jvm),
+    property("log.dir", Used),
     property("log.file", Jvm),
     property("log.threshold", Jvm),
     property("log.maxfilesize", Jvm),
@@ -350,9 +374,9 @@ mod tests {
 
     #[test]
     fn families_are_known_by_their_beginning() {
-        assert_eq!(find_key("ssl.quorum.keyStore.location").map(|known| known.effect), Some(Protection));
+        assert_eq!(find_key("ssl.quorum.keyStore.location").map(|known| known.effect), Some(Ensemble));
         assert_eq!(find_key("server.1").map(|known| known.effect), Some(Ensemble));
-        assert!(find_key("kerberos.canonicalizeHostNames").is_some_and(|known| known.effect == NO_SASL));
+        assert!(find_key("kerberos.canonicalizeHostNames").is_some_and(|known| known.effect == FOR_CLIENTS));
         assert!(find_key("tickTme").is_none());
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn client_address(
     source: &ConfigSource,
     membership: &MembershipConfig,
     system: &dyn SystemAccess,
-) -> BindAddress {
+) -> Option<BindAddress> {
     let port =
         reader.number("clientPort", 0..=65535, NumberUnit::Port).and_then(|port| u16::try_from(port).ok());
     // In the file 0 means "not set"; on the command line the system chooses the port.
@@ -37,17 +37,44 @@ pub(super) fn client_address(
         (None, None) => None,
     };
     match (stated, own) {
-        (Some(stated), None) => stated,
-        (Some(stated), Some(own)) => agreed_address(reader, stated, own, system),
-        (None, Some(own)) => member_address(reader, own, system).unwrap_or(unset),
+        (Some(stated), None) => Some(stated),
+        (Some(stated), Some(own)) => Some(agreed_address(reader, stated, own, system)),
+        (None, Some(own)) => member_address(reader, own, system),
         (None, None) => {
+            let is_zero = |setting: &RawSetting| parse_number(&setting.value) == Some(0);
+            let has_secure_port = reader.get("secureClientPort").is_some_and(|setting| !is_zero(setting));
             // A wrong clientPort has already been reported.
-            if reader.get("clientPort").is_none_or(|setting| parse_number(&setting.value) == Some(0)) {
+            if reader.get("clientPort").is_none_or(is_zero) && !has_secure_port {
                 let text = "clientPort is not set; without it nobody can connect";
                 reader.diagnostics.error(&reader.origin("clientPort"), text);
             }
-            unset
+            None
         }
+    }
+}
+
+/// The address of the port for TLS only.
+pub(super) fn secure_client_address(
+    reader: &mut SettingReader<'_>,
+    system: &dyn SystemAccess,
+) -> Option<BindAddress> {
+    let port = reader
+        .number("secureClientPort", 0..=65535, NumberUnit::Port)
+        .and_then(|port| u16::try_from(port).ok())
+        .filter(|&port| port > 0);
+    let host = reader.get("secureClientPortAddress").filter(|setting| !setting.value.is_empty());
+    match (port, host) {
+        (Some(port), None) => Some(BindAddress::AllInterfaces { port }),
+        (Some(port), Some(host)) => resolve(reader, "secureClientPortAddress", host, port, system),
+        (None, Some(host)) => {
+            // A wrong secureClientPort has already been reported.
+            if reader.get("secureClientPort").is_none_or(|setting| parse_number(&setting.value) == Some(0)) {
+                let text = "secureClientPortAddress is set but secureClientPort is not; set both or neither";
+                reader.diagnostics.error(&host.origin, text);
+            }
+            None
+        }
+        (None, None) => None,
     }
 }
 
@@ -85,7 +112,7 @@ fn member_address(
     resolve(reader, "the client address of server.N", &host, own.port, system)
 }
 
-fn resolve(
+pub(super) fn resolve(
     reader: &mut SettingReader<'_>,
     what: &str,
     host: &RawSetting,

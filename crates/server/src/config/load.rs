@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use super::build;
 use super::diagnostics::{ConfigDiagnostics, SettingOrigin};
 use super::properties;
-use super::server_config::{ConfigSource, OriginalText, ServerConfig};
+use super::server_config::{ConfigSource, OriginalText, ServerConfig, WrittenSettings};
 use super::setting_reader::SettingReader;
 use super::sources::{Environment, RawSettings};
 use super::{apache_compat, ensemble, protection};
 use crate::ports::host_address;
+use crate::tls::store_file;
 
 /// The inputs of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +33,20 @@ pub trait SystemAccess {
     /// # Errors
     /// An error of the system.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+
+    /// Reads a regular file of up to `limit` bytes, and never waits for a pipe or a device.
+    ///
+    /// # Errors
+    /// An error of the system, or the file is no regular file or too long.
+    fn read_bounded(&self, path: &Path, limit: usize) -> io::Result<Vec<u8>> {
+        let bytes = self.read(path)?;
+        if bytes.len() > limit { Err(io::Error::from(io::ErrorKind::FileTooLarge)) } else { Ok(bytes) }
+    }
+
+    /// Whether every user of the machine may read the file.
+    fn is_world_readable(&self, _path: &Path) -> bool {
+        false
+    }
 
     /// Resolves a host name.
     ///
@@ -56,6 +71,14 @@ pub struct LocalSystem;
 impl SystemAccess for LocalSystem {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         std::fs::read(path)
+    }
+
+    fn read_bounded(&self, path: &Path, limit: usize) -> io::Result<Vec<u8>> {
+        store_file::read_regular_file(path, limit)
+    }
+
+    fn is_world_readable(&self, path: &Path) -> bool {
+        store_file::is_world_readable(path)
     }
 
     fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>> {
@@ -116,6 +139,8 @@ fn load_with(
     let mut config = build::server_config(&mut reader, &source, &data_dir, membership, system);
     config.source = source;
     config.original_text = OriginalText(text);
+    let written = settings.values.iter().map(|(key, setting)| (key.clone(), setting.value.clone()));
+    config.written_settings = WrittenSettings(written.collect());
     Some(config)
 }
 

@@ -3,11 +3,13 @@
 //! `load` takes the user's `ConfigInputs` and returns either a `ServerConfig` or the list of
 //! errors. Nothing here prints, logs or ends the process.
 
+pub mod admin;
 mod apache_compat;
 mod build;
 pub mod diagnostics;
 mod duplicates;
 mod ensemble;
+pub mod exporter;
 mod known_keys;
 mod listen;
 pub mod load;
@@ -19,6 +21,7 @@ pub mod path_reading;
 pub mod peer_config;
 pub mod properties;
 mod protection;
+pub mod security;
 pub mod server_config;
 mod setting_reader;
 mod sources;
@@ -27,13 +30,15 @@ mod tests;
 pub mod throttle_config;
 
 pub use diagnostics::{ConfigDiagnostic, ConfigDiagnostics, SettingOrigin};
+pub use exporter::{ExporterConfig, ExporterListener};
 pub use load::{ConfigInputs, LoadedConfig, LocalSystem, SystemAccess, load};
 pub use log_diff_limit::LogDiffLimit;
 pub use membership::MembershipConfig;
+pub use nearest::nearest_name;
 pub use server_config::{
     AuthConfig, AuthDigestAlgorithm, BindAddress, ByteCount, ConfigSource, ContainerConfig,
     FourLetterWhitelist, LimitConfig, ListenConfig, OriginalText, PurgeInterval, ServerConfig, SessionConfig,
-    SnapshotCompression, StorageConfig, SuperDigest, TreeConfig,
+    SnapshotCompression, StorageConfig, SuperDigest, TreeConfig, WrittenSettings,
 };
 pub use sources::Environment;
 pub use throttle_config::{ConnectionThrottleConfig, ConnectionWeights, RequestThrottleConfig};

@@ -1,7 +1,7 @@
 //! Finds the likely intended name for a misspelt one.
 
 /// The candidate with the fewest edits, if they are few enough.
-pub(super) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest_name<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let folded = name.to_ascii_lowercase();
     let limit = (name.chars().count() / 3).clamp(1, 4);
     candidates
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn only_believable_names() {
         let known = ["tickTime", "dataDir", "dataLogDir", "clientPort"];
-        let find = |name| nearest(name, known.into_iter());
+        let find = |name| nearest_name(name, known.into_iter());
         assert_eq!(find("tickTme"), Some("tickTime"));
         assert_eq!(find("TICKTIME"), Some("tickTime"));
         assert_eq!(find("datadir"), Some("dataDir"));

@@ -5,15 +5,12 @@ use super::diagnostics::{ConfigDiagnostics, SettingOrigin, UnmetProtection};
 use super::known_keys::{self, KeyEffect};
 use super::sources::{ProtectionPolicy, RawSettings};
 
-/// Providers that always exist; naming them requires nothing more.
-const BUILT_IN_PROVIDERS: [&str; 2] = ["DigestAuthenticationProvider", "IPAuthenticationProvider"];
-
 /// Reports every setting that requires missing protection.
 pub(super) fn check_protection(settings: &RawSettings, diagnostics: &mut ConfigDiagnostics) {
     for (key, setting) in &settings.values {
         let is_candidate =
             known_keys::find_key(key).is_some_and(|known| known.effect == KeyEffect::Protection);
-        if is_candidate && asks_for_protection(key, &setting.value) {
+        if is_candidate && asks_for_protection(&setting.value) {
             report_unmet(settings.protection_policy, &setting.origin, key, diagnostics);
         }
     }
@@ -91,12 +88,6 @@ fn line_of(origin: &SettingOrigin) -> Option<u32> {
 }
 
 /// `false`, `none` and an empty value require nothing.
-fn asks_for_protection(key: &str, value: &str) -> bool {
-    if key.starts_with("authProvider.") && !value.is_empty() {
-        let class = value.rsplit('.').next().unwrap_or_default();
-        return !BUILT_IN_PROVIDERS.contains(&class);
-    }
-    let off = ["", "false", "none"].iter().any(|word| value.eq_ignore_ascii_case(word));
-    let unset_port = key == "secureClientPort" && value == "0";
-    !off && !unset_port
+fn asks_for_protection(value: &str) -> bool {
+    !["", "false", "none"].iter().any(|word| value.eq_ignore_ascii_case(word))
 }

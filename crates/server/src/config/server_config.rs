@@ -2,6 +2,7 @@
 //! `ServerConfig::standalone` and tests build it; nothing here reads files, variables or the
 //! network.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -9,8 +10,11 @@ use std::time::Duration;
 
 use zebu_proto::ServerId;
 
+use super::admin::AdminConfig;
+use super::exporter::ExporterConfig;
 use super::log_diff_limit::LogDiffLimit;
 use super::membership::MembershipConfig;
+use super::security::SecurityConfig;
 use super::throttle_config::{ConnectionThrottleConfig, RequestThrottleConfig};
 use crate::four_letter::FourLetterWord;
 
@@ -21,6 +25,8 @@ pub struct ServerConfig {
     pub source: ConfigSource,
     /// The text of the file; empty without a file.
     pub original_text: OriginalText,
+    /// All settings in force, as they were written.
+    pub written_settings: WrittenSettings,
     /// Directories, log and snapshots.
     pub storage: StorageConfig,
     /// The client listener.
@@ -37,10 +43,16 @@ pub struct ServerConfig {
     pub tree: TreeConfig,
     /// Authentication.
     pub auth: AuthConfig,
+    /// TLS, SASL and the audit log.
+    pub security: SecurityConfig,
     /// The reaper of container and TTL nodes.
     pub containers: ContainerConfig,
+    /// The metrics exporter.
+    pub exporter: ExporterConfig,
     /// Which four-letter words are answered.
     pub four_letter_words: FourLetterWhitelist,
+    /// The admin server; `None` if it is off.
+    pub admin: Option<AdminConfig>,
     /// `readonlymode.enabled`: serve read-only clients without a quorum.
     pub read_only_mode: bool,
     /// `reconfigEnabled`.
@@ -67,6 +79,16 @@ pub struct OriginalText(pub String);
 impl fmt::Debug for OriginalText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "<{} bytes>", self.0.len())
+    }
+}
+
+/// Keys and values of the file and of `-D` words. They may hold secrets, so `Debug` shows only their number.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct WrittenSettings(pub BTreeMap<String, String>);
+
+impl fmt::Debug for WrittenSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<{} settings>", self.0.len())
     }
 }
 
@@ -186,8 +208,8 @@ pub enum PurgeInterval {
 /// The client listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenConfig {
-    /// `clientPort` and `clientPortAddress`.
-    pub client: BindAddress,
+    /// `clientPort` and `clientPortAddress`; `None` only with a `secureClientPort`.
+    pub client: Option<BindAddress>,
     /// `clientPortListenBacklog`; `None` uses the system's default.
     pub backlog: Option<u32>,
     /// `maxClientCnxns`: connections per remote address; `None` = no limit.
@@ -420,9 +442,10 @@ impl ServerConfig {
         ServerConfig {
             source: ConfigSource::BuiltIn,
             original_text: OriginalText::default(),
+            written_settings: WrittenSettings::default(),
             storage: StorageConfig::with_defaults(data_dir),
             listen: ListenConfig {
-                client,
+                client: Some(client),
                 backlog: None,
                 max_connections_per_address: Some(60),
                 max_connections: None,
@@ -435,8 +458,11 @@ impl ServerConfig {
             request_throttle: RequestThrottleConfig::default(),
             tree: TreeConfig::default(),
             auth: AuthConfig::default(),
+            security: SecurityConfig::default(),
             containers: ContainerConfig::default(),
+            exporter: ExporterConfig::default(),
             four_letter_words: FourLetterWhitelist::default(),
+            admin: None,
             read_only_mode: false,
             reconfig_enabled: false,
             membership: MembershipConfig::default(),

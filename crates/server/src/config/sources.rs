@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::diagnostics::{ConfigDiagnostics, SettingOrigin};
 use super::known_keys::{self, KeyEffect, KeyScope, KnownKey};
-use super::nearest::nearest;
+use super::nearest::nearest_name;
 use super::properties::{PropertyEntry, trim};
 
 /// The environment variables of the process, as data.
@@ -23,6 +23,7 @@ impl Environment {
 /// The variables whose `-D` words are settings, in the order in which ZooKeeper's scripts join them.
 const FLAG_VARIABLES: [&str; 2] = ["SERVER_JVMFLAGS", "JVMFLAGS"];
 /// Set by scripts to make missing directories an error.
+const KERBEROS_CONFIG_VARIABLE: &str = "KRB5_CONFIG";
 const NO_AUTOCREATE_VARIABLE: &str = "ZOO_DATADIR_AUTOCREATE_DISABLE";
 /// The property that allows a start without the required protection.
 const START_UNPROTECTED: &str = "zebu.startUnprotected";
@@ -47,6 +48,8 @@ pub(super) enum ProtectionPolicy {
 pub(super) struct RawSettings {
     pub(super) values: BTreeMap<String, RawSetting>,
     pub(super) protection_policy: ProtectionPolicy,
+    /// All `-D` words by name, known or not. Values of JAAS files may name them.
+    pub(super) java_properties: BTreeMap<String, String>,
     /// Stands for the whole configuration in messages about missing settings.
     pub(super) default_origin: SettingOrigin,
 }
@@ -56,6 +59,7 @@ impl RawSettings {
         RawSettings {
             values: BTreeMap::new(),
             protection_policy: ProtectionPolicy::Require,
+            java_properties: BTreeMap::new(),
             default_origin: whole,
         }
     }
@@ -74,6 +78,11 @@ impl RawSettings {
         if environment.get(NO_AUTOCREATE_VARIABLE).is_some() {
             let origin = SettingOrigin::EnvironmentVariable(NO_AUTOCREATE_VARIABLE);
             self.insert("datadir.autocreate", "false", origin);
+        }
+        // The Kerberos library reads it; properties are stronger.
+        if let Some(file) = environment.get(KERBEROS_CONFIG_VARIABLE) {
+            let origin = SettingOrigin::EnvironmentVariable(KERBEROS_CONFIG_VARIABLE);
+            self.insert("java.security.krb5.conf", file, origin);
         }
         for variable in FLAG_VARIABLES {
             let flags = environment.get(variable).unwrap_or_default();
@@ -94,6 +103,7 @@ impl RawSettings {
         let mut for_java = Vec::new();
         for word in words {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
+            self.java_properties.insert((*name).to_owned(), value.to_owned());
             if name == START_UNPROTECTED {
                 self.protection_policy = match value.eq_ignore_ascii_case("true") {
                     true => ProtectionPolicy::StartUnprotected,
@@ -250,5 +260,5 @@ fn suggestion(key: &str) -> Option<&str> {
             None => suggestion(rest),
         };
     }
-    known_keys::documented_name(key).or_else(|| nearest(key, known_keys::key_names()))
+    known_keys::documented_name(key).or_else(|| nearest_name(key, known_keys::key_names()))
 }

@@ -10,10 +10,16 @@ use zebu_proto::ServerId;
 
 use super::membership::{QuorumRuleConfig, Role};
 use super::observers::ObserverConfig;
+use super::security::audit::{AuditFailurePolicy, AuditFormat, AuditLogConfig, AuditTarget};
 use super::*;
 use crate::four_letter::FourLetterWord;
+use crate::rotated_file::RotatedFileConfig;
 
+mod admin;
+mod client_sasl;
 mod members;
+mod quorum_sasl;
+mod tls;
 
 const BASE: &str = "tickTime=2000\ndataDir=/data\nclientPort=2181\n";
 
@@ -133,6 +139,12 @@ fn address(text: &str) -> BindAddress {
     BindAddress::Address(text.parse().unwrap())
 }
 
+/// A server inside another program has no admin server and no written settings.
+fn without_admin(config: ServerConfig) -> ServerConfig {
+    assert!(config.admin.is_some() && !config.written_settings.0.is_empty());
+    ServerConfig { admin: None, written_settings: WrittenSettings::default(), ..config }
+}
+
 #[test]
 fn the_smallest_file_gives_the_defaults() {
     let case = file(BASE);
@@ -140,7 +152,7 @@ fn the_smallest_file_gives_the_defaults() {
         ServerConfig::standalone(Path::new("/data"), BindAddress::AllInterfaces { port: 2181 });
     expected.source = ConfigSource::File(PathBuf::from("zoo.cfg"));
     expected.original_text = OriginalText(BASE.to_owned());
-    assert_eq!(case.clean(), expected);
+    assert_eq!(without_admin(case.clean()), expected);
     assert_eq!(expected.storage.snapshot_dir(), Path::new("/data/version-2"));
 }
 
@@ -153,8 +165,8 @@ fn the_sample_file_of_zookeeper_is_clean() {
 #[test]
 fn built_in_configuration() {
     let config = arguments(&[]).clean();
-    assert_eq!(config, ServerConfig::built_in());
-    assert_eq!(config.listen.client, address("127.0.0.1:2181"));
+    assert_eq!(without_admin(config.clone()), ServerConfig::built_in());
+    assert_eq!(config.listen.client, Some(address("127.0.0.1:2181")));
     let tuned = arguments(&[]).word("zookeeper.snapCount=5000").clean();
     assert_eq!(tuned.storage.snap_count, 5000);
 }
@@ -163,11 +175,11 @@ fn built_in_configuration() {
 fn positional_arguments() {
     let config = arguments(&["2182", "/tmp/data"]).clean();
     assert_eq!(config.source, ConfigSource::Arguments);
-    assert_eq!(config.listen.client, BindAddress::AllInterfaces { port: 2182 });
+    assert_eq!(config.listen.client, Some(BindAddress::AllInterfaces { port: 2182 }));
     assert_eq!(config.listen.max_connections_per_address, None);
     assert_eq!(config.sessions.tick_time, Duration::from_millis(3000));
     let config = arguments(&["0", "/tmp/data", "500", "7"]).clean();
-    assert_eq!(config.listen.client.port(), 0);
+    assert_eq!(config.listen.client.unwrap().port(), 0);
     assert_eq!(config.sessions.max_timeout, Duration::from_secs(10));
     assert_eq!(config.listen.max_connections_per_address, Some(7));
     arguments(&["x", "/tmp/data"])
@@ -258,7 +270,7 @@ fn all_mistakes_are_found_at_once_in_the_order_of_the_file() {
 
 #[test]
 fn client_address() {
-    let client = |text: &str| file(&format!("dataDir=/data\n{text}")).config().listen.client;
+    let client = |text: &str| file(&format!("dataDir=/data\n{text}")).config().listen.client.unwrap();
     assert_eq!(client("clientPort=1"), BindAddress::AllInterfaces { port: 1 });
     assert_eq!(client("clientPort=1\nclientPortAddress=10.0.0.9"), address("10.0.0.9:1"));
     assert_eq!(client("clientPort=1\nclientPortAddress=::1"), address("[::1]:1"));
@@ -384,14 +396,50 @@ fn lenient_switches_warn() {
             "zoo.cfg:7: snapshot.compression.method = \"zip\" is unknown, snapshots are not compressed; \
              allowed: gz, snappy",
         ]);
-    with_base("forceSync=no\nskipACL=yes\nautopurge.snapRetainCount=1\naudit.enable=true\n").warnings(&[
+    with_base("forceSync=no\nskipACL=yes\nautopurge.snapRetainCount=1\n").warnings(&[
         "zoo.cfg:4: forceSync=no: writes are acknowledged before they are on disk and can be lost",
         "zoo.cfg:5: skipACL=yes: no access control list is checked, every client may do everything",
         "zoo.cfg:6: autopurge.snapRetainCount = 1 is too small; 3 is used",
-        "zoo.cfg:7: audit.enable has no effect: this version does not write an audit log",
     ]);
     let storage = with_base("autopurge.snapRetainCount=1\nforceSync=no").config().storage;
     assert_eq!((storage.snap_retain_count, storage.force_sync), (3, false));
+}
+
+#[test]
+fn audit_log() {
+    assert_eq!(with_base("zebu.audit.file=/a").config().security.audit.log, None);
+    let log =
+        |text: &str| with_base(&format!("audit.enable=true\n{text}")).config().security.audit.log.unwrap();
+    let defaults = AuditLogConfig {
+        target: AuditTarget::ServerLog,
+        format: AuditFormat::Text,
+        on_failure: AuditFailurePolicy::Continue,
+        extra_events: false,
+    };
+    assert_eq!(log("audit.impl.class=org.apache.zookeeper.audit.Slf4jAuditLogger"), defaults);
+    let file = |path: &str, bytes_max, rotated_max| {
+        AuditTarget::File(RotatedFileConfig { path: PathBuf::from(path), bytes_max, rotated_max })
+    };
+    assert_eq!(log("log.dir=/logs").target, file("/logs/zookeeper_audit.log", 10 << 20, 10));
+    let all = log("log.dir=/logs\nzebu.audit.file=/a\nzebu.audit.fileBytes=4096\nzebu.audit.files=0\n\
+                   zebu.audit.format=JSON\nzebu.audit.onFailure=refuseWrites\nzebu.audit.extraEvents=true");
+    assert_eq!(
+        all,
+        AuditLogConfig {
+            target: file("/a", 4096, 0),
+            format: AuditFormat::Json,
+            on_failure: AuditFailurePolicy::RefuseWrites,
+            extra_events: true,
+        }
+    );
+    with_base("audit.impl.class=com.example.Audit\nzebu.audit.format=xml\nzebu.audit.onFailure=stop").errors(
+        &[
+            "zoo.cfg:4: audit.impl.class = \"com.example.Audit\" is not known; remove the line, or write \
+         org.apache.zookeeper.audit.Slf4jAuditLogger",
+            "zoo.cfg:5: zebu.audit.format = \"xml\" is not valid; allowed: text or json",
+            "zoo.cfg:6: zebu.audit.onFailure = \"stop\" is not valid; allowed: continue or refuseWrites",
+        ],
+    );
 }
 
 #[test]
@@ -476,54 +524,37 @@ fn words_in_the_wrong_place() {
 fn keys_without_effect_are_noted() {
     with_base(
         "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\nnio.numWorkerThreads=4\n\
-         admin.enableServer=true\nmaxResponseCacheSize=10\njute.maxbuffer=5000000\n\
-         metricsProvider.httpPort=7000\n",
+         admin.httpVersion=20\nmaxResponseCacheSize=10\njute.maxbuffer=5000000\n\
+         metricsProvider.httpPort=7001\n",
     )
     .notes(&[
         "zoo.cfg:4: keys for a Java machine have no effect: nio.numWorkerThreads, serverCnxnFactory",
-        "zoo.cfg:6: admin.enableServer has no effect: this version has no AdminServer",
+        "zoo.cfg:6: admin.httpVersion has no effect: the admin server speaks HTTP/1.1",
         "zoo.cfg:7: maxResponseCacheSize has no effect: answers are not cached, they are cheap to build",
         "zoo.cfg:8: jute.maxbuffer is applied; \
          ZooKeeper would ignore it in this file (it wants -Djute.maxbuffer)",
-        "zoo.cfg:9: metricsProvider.httpPort has no effect: \
-         this version has no metrics exporter; use the word mntr",
+        "zoo.cfg:9: metricsProvider.httpPort has no effect without \
+         metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
     ]);
-    file(BASE).variable("JVMFLAGS", "-Xms1g -Djava.net.preferIPv4Stack=true -Dzookeeper.log.dir=/x").notes(
-        &["JVMFLAGS: words for a Java machine are ignored: java.net.preferIPv4Stack, zookeeper.log.dir"],
-    );
+    file(BASE)
+        .variable("JVMFLAGS", "-Xms1g -Djava.net.preferIPv4Stack=true -Dzookeeper.log.dir=/x")
+        .notes(&["JVMFLAGS: words for a Java machine are ignored: java.net.preferIPv4Stack"]);
 }
 
 #[test]
 fn missing_protection_stops_the_start() {
-    let tail = "ask for protection that this version does not have; \
-                remove them, or start without protection with -Dzebu.startUnprotected=true";
-    let case = with_base(
-        "secureClientPort=2281\nssl.keyStore.location=/k.pem\nssl.keyStore.password=geheim\n\
-         authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\nsslQuorum=true\n\
-         quorum.auth.enableSasl=true\nrequireClientAuthScheme=sasl\nclient.portUnification=true\n",
-    )
-    .word("java.security.auth.login.config=/jaas.conf")
-    .word("zookeeper.sessionRequireClientSASLAuth=true");
-    let expected: Vec<String> = [
-        "zoo.cfg:4: secureClientPort, ssl.keyStore.location (line 5), ssl.keyStore.password (line 6), authProvider.1 \
-         (line 7), sslQuorum (line 8), quorum.auth.enableSasl (line 9), requireClientAuthScheme (line 10), \
-         client.portUnification (line 11)",
-        "command line: java.security.auth.login.config, sessionRequireClientSASLAuth",
-    ]
-    .iter()
-    .map(|start| format!("{start} {tail}"))
-    .collect();
+    let case = with_base("requireClientAuthScheme=sasl\n");
+    let expected = "zoo.cfg:4: requireClientAuthScheme asks for protection that this version does not have; \
+                    remove it, or start without protection with -Dzebu.startUnprotected=true";
     let loaded = case.load();
-    assert_eq!(texts(&loaded.diagnostics.errors), expected);
+    assert_eq!(texts(&loaded.diagnostics.errors), [expected]);
     assert_eq!(loaded.config, None);
     let unprotected = case.word("zebu.startUnprotected=true").load();
     assert_eq!(unprotected.diagnostics.errors, []);
     assert!(unprotected.config.is_some());
-    assert_eq!(unprotected.diagnostics.warnings.len(), expected.len());
     assert_eq!(
-        unprotected.diagnostics.warnings[1].to_string(),
-        "command line: java.security.auth.login.config, sessionRequireClientSASLAuth are ignored: the server starts \
-         WITHOUT this protection"
+        texts(&unprotected.diagnostics.warnings),
+        ["zoo.cfg:4: requireClientAuthScheme is ignored: the server starts WITHOUT this protection"]
     );
 }
 
@@ -535,7 +566,7 @@ fn protection_that_is_switched_off_or_built_in_asks_for_nothing() {
          authProvider.1=org.apache.zookeeper.server.auth.DigestAuthenticationProvider\nauthProvider.2=\n",
     );
     case.clean();
-    with_base("zebu.startUnprotected=true\nsecureClientPort=1\n").warnings(&[
+    with_base("zebu.startUnprotected=true\n").warnings(&[
         "zoo.cfg:4: zebu.startUnprotected has no effect in the file; it is for the command line only",
     ]);
 }
@@ -544,11 +575,9 @@ fn protection_that_is_switched_off_or_built_in_asks_for_nothing() {
 fn enforced_schemes_must_exist() {
     let case = with_base("enforce.auth.enabled=true\nenforce.auth.schemes=sasl,digest\n");
     case.errors(&[
-        "zoo.cfg:5: enforce.auth.schemes (sasl) asks for protection that this version does not have; \
-                   remove it, or start without protection with -Dzebu.startUnprotected=true",
+        "zoo.cfg:5: enforce.auth.schemes requires authentication scheme sasl, which is not available; available: ip, \
+         digest. Register its class with authProvider.1",
     ]);
-    let config = case.word("zebu.startUnprotected=true").config();
-    assert_eq!(config.auth.required_schemes, Some(vec!["digest".to_owned()]));
     let without_digest = with_base(
         "enforce.auth.enabled=true\nenforce.auth.schemes=digest\n\
          DigestAuthenticationProvider.enabled=false\n",

@@ -20,6 +20,7 @@ use zebu_node::{Replica, ServerStats, ServingMode};
 use zebu_tree::Tree;
 use zebu_zab::Configuration;
 
+use crate::audit::AuditLog;
 use crate::clock::Clock;
 use crate::config::ServerConfig;
 use crate::config::membership::HostPort;
@@ -27,17 +28,20 @@ use crate::core::executor::CoreExecutor;
 use crate::core::inbox::CoreInbox;
 use crate::core::server_core::ServerCore;
 use crate::disk::backlog::DiskBacklog;
+use crate::disk::snapshotter::{OperatorReply, SnapshotHandle};
 use crate::dynamic_config;
 use crate::four_letter::collect::TRACE_MASK_DEFAULT;
 use crate::metrics::ServerMetrics;
-use crate::net::AddressLimits;
+use crate::net::client_sasl::ClientSasl;
 use crate::net::connections::ConnectionRegistry;
 use crate::net::large_requests::LargeRequestBudget;
 use crate::net::unread_answers::{UNREAD_TOTAL_MAX, UnreadAnswers};
+use crate::net::{AddressLimits, TlsUse};
 use crate::settings;
 use crate::sync::{
     AtomicBool, AtomicI64, AtomicUsize, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
+use crate::tls::counters::ProtectionCounters;
 
 /// How this server serves clients, for reports.
 #[derive(Clone, Copy, Debug)]
@@ -61,9 +65,14 @@ pub(crate) struct ServerContext {
     pub(crate) connections: ConnectionRegistry,
     pub(crate) stats: Arc<ServerStats>,
     pub(crate) metrics: ServerMetrics,
+    /// `None` without `audit.enable=true`.
+    pub(crate) audit: Option<Arc<AuditLog>>,
     pub(crate) large_requests: LargeRequestBudget,
     pub(crate) unread_answers: UnreadAnswers,
     pub(crate) per_address: AddressLimits,
+    pub(crate) tls_use: TlsUse,
+    pub(crate) sasl: ClientSasl,
+    pub(crate) protection: ProtectionCounters,
     /// Open client connections.
     pub(crate) connection_count: AtomicUsize,
     /// Set when the server stops: new connections are refused.
@@ -73,6 +82,7 @@ pub(crate) struct ServerContext {
     /// Seed of the hash tables.
     pub(crate) hash_seed: u64,
     client_port: Mutex<Option<u16>>,
+    secure_client_port: Mutex<Option<u16>>,
     /// The client address that a config announced since the start.
     client_address: watch::Sender<Option<HostPort>>,
     /// The active config; `None` for a standalone server.
@@ -80,6 +90,8 @@ pub(crate) struct ServerContext {
     /// The state, and the monotonic time in ms at which it began.
     serving_status: Mutex<ServingStatus>,
     trace_mask: AtomicI64,
+    /// For snapshots that an operator requests; `None` before the thread starts and after a stop.
+    operator_snapshots: Mutex<Option<SnapshotHandle>>,
     replica: RwLock<Replica>,
 }
 
@@ -94,21 +106,27 @@ impl ServerContext {
             core: CoreExecutor::default(),
             large_requests: LargeRequestBudget::new(&config.limits),
             unread_answers: UnreadAnswers::new(UNREAD_TOTAL_MAX),
+            audit: AuditLog::from_config(&config.security.audit),
+            sasl: ClientSasl::new(config.security.client_sasl.login.as_ref()),
             config,
             clock,
             connections: ConnectionRegistry::default(),
-            stats: Arc::default(),
+            stats: Arc::new(ServerStats::new(replica.metrics().clone())),
             metrics: ServerMetrics::default(),
             per_address: AddressLimits::default(),
+            tls_use: TlsUse::default(),
+            protection: ProtectionCounters::default(),
             connection_count: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             aborted: AtomicBool::new(false),
             hash_seed,
             client_port: Mutex::default(),
+            secure_client_port: Mutex::default(),
             client_address: watch::Sender::new(None),
             ensemble_config: Mutex::default(),
             serving_status: Mutex::new(ServingStatus { mode, epoch: None, since_ms: 0 }),
             trace_mask: AtomicI64::new(TRACE_MASK_DEFAULT),
+            operator_snapshots: Mutex::default(),
             replica: RwLock::new(replica),
         }
     }
@@ -121,6 +139,16 @@ impl ServerContext {
     /// Records the bound client port.
     pub(crate) fn set_client_port(&self, port: u16) {
         *lock(&self.client_port) = Some(port);
+    }
+
+    /// The bound port for TLS; `None` without one.
+    pub(crate) fn secure_client_port(&self) -> Option<u16> {
+        *lock(&self.secure_client_port)
+    }
+
+    /// Records the bound port for TLS.
+    pub(crate) fn set_secure_client_port(&self, port: u16) {
+        *lock(&self.secure_client_port) = Some(port);
     }
 
     /// Announces each change of the client address.
@@ -165,6 +193,16 @@ impl ServerContext {
 
     pub(crate) fn set_trace_mask(&self, mask: i64) {
         self.trace_mask.store(mask, Relaxed);
+    }
+
+    /// Lets operators request snapshots, or no longer. The snapshot thread ends when no handle is left.
+    pub(crate) fn set_operator_snapshots(&self, handle: Option<SnapshotHandle>) {
+        *lock(&self.operator_snapshots) = handle;
+    }
+
+    /// Requests an exact snapshot. Returns whether the snapshot thread takes the request.
+    pub(crate) fn request_operator_snapshot(&self, reply: OperatorReply) -> bool {
+        lock(&self.operator_snapshots).as_ref().is_some_and(|handle| handle.request_exact(reply))
     }
 
     /// Replaces the tree, and writes the active config into it.

@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, SemaphorePermit, oneshot};
 use zebu_node::session::TrackerReport;
 use zebu_node::{AnsweredRequests, ClientEvent, SubmittedRequest};
-use zebu_proto::ServerId;
 use zebu_proto::quorum::Notification;
+use zebu_proto::{ServerId, Zxid};
 use zebu_runtime::DiskEvent;
 use zebu_zab::LearnerStatus;
 
@@ -60,10 +60,18 @@ pub(crate) struct CoreStatus {
     pub(crate) drop_probability: f64,
     /// Transactions after which the tree's digest differed from the leader's.
     pub(crate) digest_mismatches: u64,
+    /// The leader; this server itself if it leads.
+    pub(crate) leader: Option<ServerId>,
     /// The server that this learner learns from.
     pub(crate) learner_master: Option<ServerId>,
     /// The learners of a leader, or the observers of a follower.
     pub(crate) learners: Vec<LearnerStatus>,
+    /// The last transaction of the log; zero for a standalone server.
+    pub(crate) logged: Zxid,
+    /// Bytes of the transactions that Zab holds in memory.
+    pub(crate) history_bytes: usize,
+    /// Syncs of clients that wait for their transactions.
+    pub(crate) pending_syncs: usize,
 }
 
 /// All events that one round takes.

@@ -2,12 +2,14 @@
 //! disk, applies committed ones. `executor.rs` decides which thread runs a round, and when.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tracing::{info, warn};
 use zebu_node::{
-    AfterAppend, AnsweredRequests, CommitError, ConnectionId, Effect, Node, Now, OperatorNotice, ServeEffect,
-    ServingMode,
+    AfterAppend, AnsweredRequests, AuditEvent, CommitError, ConnectionId, Effect, Node, Now, OperatorNotice,
+    ServeEffect, ServingMode,
 };
+use zebu_proto::Zxid;
 use zebu_runtime::{Edge, ExclusiveWork, Round, SharedWork};
 use zebu_storage::Directories;
 use zebu_tree::Tree;
@@ -19,6 +21,7 @@ use crate::core::inbox::{ControlEvent, CoreStatus, InboxBatch};
 use crate::disk::disk_thread::{DiskFailure, DiskHandle};
 use crate::disk::snapshotter::SnapshotHandle;
 use crate::dynamic_config::ConfigFileWriter;
+use crate::metrics::core_times::CoreTimes;
 use crate::net::reply_sender::ReplySender;
 use crate::panic_guard::ComponentFailure;
 use crate::peers::Peers;
@@ -61,6 +64,8 @@ pub(crate) struct ServerCore {
     phase: CorePhase,
     /// Empty between rounds; kept for its memory.
     batch: InboxBatch,
+    /// Empty between rounds; kept for its memory.
+    audit_events: Vec<AuditEvent>,
 }
 
 /// The server parts that execute the node's effects.
@@ -74,6 +79,7 @@ pub(crate) struct CoreEdge {
     pub(crate) directories: Directories,
     pub(crate) config_files: ConfigFileWriter,
     pub(crate) peer_warnings: RateLimitedLog,
+    pub(crate) times: CoreTimes,
 }
 
 impl CoreTask for ServerCore {
@@ -82,7 +88,10 @@ impl CoreTask for ServerCore {
     fn run_round(&mut self) -> RoundOutcome<Result<(), CoreFailure>> {
         let mut batch = std::mem::take(&mut self.batch);
         self.edge.shared.inbox.drain_into(&mut batch);
+        let started = Instant::now();
+        self.record_inbox(batch.client_events.len());
         let done = self.process(&mut batch);
+        self.record_round(started);
         self.batch = batch;
         let node = self.round.node();
         match done {
@@ -98,24 +107,45 @@ impl CoreTask for ServerCore {
 }
 
 impl ServerCore {
-    pub(crate) fn new(node: Node, mut edge: CoreEdge) -> ServerCore {
+    pub(crate) fn new(mut node: Node, mut edge: CoreEdge) -> ServerCore {
+        if edge.shared.audit.is_some() {
+            node.enable_audit();
+        }
         let mut round = Round::new(node);
         round.execute_effects(&mut edge);
         edge.flush();
-        ServerCore { round, edge, phase: CorePhase::Serving, batch: InboxBatch::default() }
+        ServerCore {
+            round,
+            edge,
+            phase: CorePhase::Serving,
+            batch: InboxBatch::default(),
+            audit_events: Vec::new(),
+        }
     }
 
     fn process(&mut self, batch: &mut InboxBatch) -> Result<(), CoreFailure> {
+        if let Some(audit) = &self.edge.shared.audit {
+            self.round.node_mut().refuse_unaudited_writes(audit.refuses_writes());
+        }
         self.handle_control_events(batch)?;
         match self.phase {
             CorePhase::Serving => {}
             CorePhase::Stopping { .. } => batch.client_events.clear(),
             CorePhase::Aborted => return Ok(()),
         }
-        self.round.serve(&mut batch.client_events, &mut self.edge)?;
+        let served = self.round.serve(&mut batch.client_events, &mut self.edge);
+        self.record_audit_events();
+        served?;
         self.edge.flush();
         self.log_notices();
         Ok(())
+    }
+
+    fn record_audit_events(&mut self) {
+        if let Some(audit) = &self.edge.shared.audit {
+            self.round.node_mut().take_audit_events(&mut self.audit_events);
+            audit.record(&mut self.audit_events, self.edge.shared.clock.monotonic_ms());
+        }
     }
 
     fn log_notices(&mut self) {
@@ -155,7 +185,10 @@ impl ServerCore {
 
     fn handle_control_event(&mut self, control_event: ControlEvent) -> Result<(), CoreFailure> {
         match control_event {
-            ControlEvent::Peer(event) => self.round.push_peer(event),
+            ControlEvent::Peer(event) => {
+                self.edge.times.peer_event(&event, &self.edge.shared.metrics);
+                self.round.push_peer(event);
+            }
             ControlEvent::Vote { from, notification, permit } => {
                 self.round.push_peer(zebu_zab::PeerEvent::Notification { from, notification });
                 drop(permit);
@@ -172,7 +205,11 @@ impl ServerCore {
                     local_sessions: node.local_session_report(),
                     drop_probability: node.drop_probability(),
                     digest_mismatches: node.digest_mismatches(),
+                    leader: status.as_ref().and_then(|status| status.leader),
                     learner_master: status.as_ref().and_then(|status| status.master),
+                    logged: status.as_ref().map_or(Zxid::ZERO, |status| status.logged),
+                    history_bytes: status.as_ref().map_or(0, |status| status.history_bytes),
+                    pending_syncs: node.pending_syncs(),
                     learners: status.map(|status| status.learners).unwrap_or_default(),
                 };
                 // The receiver may be gone.
@@ -185,6 +222,30 @@ impl ServerCore {
             ControlEvent::Abort => self.phase = CorePhase::Aborted,
         }
         Ok(())
+    }
+
+    fn record_inbox(&self, client_events: usize) {
+        if client_events == 0 {
+            return;
+        }
+        let (metrics, node) = (&self.edge.shared.metrics, self.round.node());
+        let (count, in_flight) = (client_events as u64, node.in_flight() as u64);
+        metrics.client_events.add(count);
+        metrics.inbox_size.record(count);
+        metrics.inbox_depth.record(count);
+        metrics.in_flight.record(in_flight);
+        metrics.in_flight_depth.record(in_flight);
+        if node.is_learner() {
+            metrics.forwarded.record(in_flight);
+        }
+    }
+
+    fn record_round(&mut self, started: Instant) {
+        let metrics = &self.edge.shared.metrics;
+        metrics.round_duration.record(started.elapsed().as_micros() as u64);
+        if let Some(is_looking) = self.round.node().is_looking() {
+            self.edge.times.observe_role(is_looking, metrics);
+        }
     }
 
     fn begin_shutdown(&mut self) {
@@ -202,16 +263,22 @@ impl Edge for CoreEdge {
     fn with_shared(&mut self, work: impl SharedWork) {
         let mut connections = self.reply_sender.begin_batch(&self.shared.connections);
         let replica = self.shared.read_replica();
+        let started = Instant::now();
         work.run(&replica, &mut connections);
         drop(replica);
+        self.shared.metrics.prepare_ms.record(started.elapsed().as_millis() as u64);
         connections.flush();
     }
 
     fn with_exclusive<W: ExclusiveWork>(&mut self, work: W) -> W::Output {
         let mut connections = self.reply_sender.begin_batch(&self.shared.connections);
         let mut replica = self.shared.write_replica();
+        let started = Instant::now();
         let output = work.run(&mut replica, &mut connections);
         drop(replica);
+        let elapsed = started.elapsed();
+        self.shared.metrics.apply_ms.record(elapsed.as_millis() as u64);
+        self.shared.metrics.apply_duration.record(elapsed.as_micros() as u64);
         connections.flush();
         output
     }
@@ -222,6 +289,8 @@ impl Edge for CoreEdge {
 
     fn committed(&mut self, _: &Node, transactions: usize) {
         self.shared.metrics.commits.add(transactions as u64);
+        let applied = self.shared.read_replica().last_zxid();
+        self.times.applied(applied, self.shared.serving_mode(), &self.shared.metrics);
     }
 
     fn answered(&mut self, requests: AnsweredRequests) {
@@ -241,6 +310,8 @@ impl Edge for CoreEdge {
             }
             Effect::Append { io, batch } => {
                 let after = batch.after;
+                let (mode, wall_ms) = (self.shared.serving_mode(), self.shared.clock.now().wall_ms);
+                self.times.appended(&batch, mode, &self.shared.metrics, wall_ms);
                 self.disk.append(io, batch);
                 if after == AfterAppend::RollAndSnapshot {
                     self.snapshots.request();
@@ -262,7 +333,10 @@ impl Edge for CoreEdge {
             Effect::Config(effect) => {
                 execute_config(effect, &self.shared, self.peers.as_ref(), &self.config_files);
             }
-            Effect::Serve(effect) => execute_serve(effect, &self.shared, self.peers.as_ref()),
+            Effect::Serve(effect) => {
+                execute_serve(effect, &self.shared, self.peers.as_ref());
+                self.times.serving(self.shared.serving_mode(), &self.shared.metrics);
+            }
             Effect::Report(finding) => self.peer_warnings.log(&finding),
         }
     }

@@ -18,6 +18,11 @@ pub(crate) struct DiskBacklog {
 }
 
 impl DiskBacklog {
+    /// Bytes in the queue.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Acquire)
+    }
+
     /// Adds bytes that the disk thread was given.
     pub(crate) fn add(&self, bytes: usize) {
         self.bytes.fetch_add(bytes, Ordering::AcqRel);

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use tracing::{error, info, warn};
-use zebu_node::LogBatch;
+use zebu_node::{LogBatch, ServingMode};
 use zebu_runtime::{DiskError, DiskOutcome, DiskWorker};
 use zebu_storage::{Disk, FileDisk};
 use zebu_tree::Tree;
@@ -35,7 +35,7 @@ pub(crate) struct DiskFailure {
 #[derive(Debug)]
 enum DiskRequest {
     /// A batch of transactions. An ensemble member numbers it.
-    Append(LogBatch, Option<IoId>),
+    Append(LogBatch, Option<IoId>, Instant),
     /// A command, with the snapshot that it installs.
     Command(DiskCommand, Option<Box<Tree>>),
 }
@@ -51,7 +51,7 @@ pub(crate) struct DiskHandle {
 impl DiskHandle {
     /// Queues a batch. An event reports when it is durable.
     pub(crate) fn append(&self, io: Option<IoId>, batch: LogBatch) {
-        self.send(DiskRequest::Append(batch, io));
+        self.send(DiskRequest::Append(batch, io, Instant::now()));
     }
 
     /// Queues a command; `received` is the snapshot to install.
@@ -60,7 +60,7 @@ impl DiskHandle {
     }
 
     fn send(&self, work: DiskRequest) {
-        if let DiskRequest::Append(batch, _) = &work {
+        if let DiskRequest::Append(batch, ..) = &work {
             self.shared.disk_backlog.add(batch.bytes.len());
         }
         // The thread ends early only after it reported a failure or a panic, which ends the core.
@@ -107,6 +107,8 @@ struct DiskThread<D: Disk> {
 /// `maxBatchSize`. Ends before a command.
 struct GroupCommit<'a> {
     first: Option<(LogBatch, Option<IoId>)>,
+    /// When the batches were queued.
+    queued: &'a mut GroupTimes,
     requests: &'a Receiver<DiskRequest>,
     deferred: &'a mut Option<DiskRequest>,
     deadline: Option<Instant>,
@@ -118,7 +120,7 @@ impl Iterator for GroupCommit<'_> {
 
     fn next(&mut self) -> Option<(LogBatch, Option<IoId>)> {
         let work = match (self.first.take(), self.deadline) {
-            (Some((batch, io)), _) => DiskRequest::Append(batch, io),
+            (Some((batch, io)), _) => return Some(self.take(batch, io)),
             (None, _) if self.transactions_left == 0 || self.deferred.is_some() => return None,
             (None, None) => self.requests.try_recv().ok()?,
             (None, Some(until)) => {
@@ -126,15 +128,43 @@ impl Iterator for GroupCommit<'_> {
             }
         };
         match work {
-            DiskRequest::Append(batch, io) => {
-                self.transactions_left = self.transactions_left.saturating_sub(batch.transactions);
-                Some((batch, io))
+            DiskRequest::Append(batch, io, queued_at) => {
+                self.queued.add(queued_at);
+                Some(self.take(batch, io))
             }
             command @ DiskRequest::Command(..) => {
                 *self.deferred = Some(command);
                 None
             }
         }
+    }
+}
+
+impl GroupCommit<'_> {
+    fn take(&mut self, batch: LogBatch, io: Option<IoId>) -> (LogBatch, Option<IoId>) {
+        self.transactions_left = self.transactions_left.saturating_sub(batch.transactions);
+        (batch, io)
+    }
+}
+
+/// Times of the batches that share one fsync.
+#[derive(Debug)]
+struct GroupTimes {
+    /// The oldest batch was queued at this time.
+    queued_at: Instant,
+    /// The time of its first transaction by the leader's clock.
+    first_time_ms: Option<i64>,
+    batches: u64,
+}
+
+impl GroupTimes {
+    fn of(queued_at: Instant, batch: &LogBatch) -> GroupTimes {
+        GroupTimes { queued_at, first_time_ms: batch.first_time_ms(), batches: 1 }
+    }
+
+    fn add(&mut self, queued_at: Instant) {
+        self.queued_at = self.queued_at.min(queued_at);
+        self.batches += 1;
     }
 }
 
@@ -145,7 +175,10 @@ impl<D: Disk> DiskThread<D> {
                 return Ok(());
             }
             match next {
-                DiskRequest::Append(batch, io) => self.append((batch, io), work)?,
+                DiskRequest::Append(batch, io, queued_at) => {
+                    let times = GroupTimes::of(queued_at, &batch);
+                    self.append((batch, io), times, work)?
+                }
                 DiskRequest::Command(command, received) => {
                     self.execute(command, received.map(|tree| *tree))?
                 }
@@ -160,12 +193,16 @@ impl<D: Disk> DiskThread<D> {
     fn append(
         &mut self,
         first: (LogBatch, Option<IoId>),
+        mut times: GroupTimes,
         work: &Receiver<DiskRequest>,
     ) -> Result<(), DiskFailure> {
-        self.write_waiting(first, work).map_err(|error| self.failure(error))?;
-        let started = Instant::now();
+        let began = Instant::now();
+        self.write_waiting(first, &mut times, work).map_err(|error| self.failure(error))?;
+        let written = Instant::now();
         let synced = self.worker.sync().map_err(|error| self.failure(error))?;
-        self.record_fsync(started.elapsed(), synced.transactions);
+        let durable = Instant::now();
+        self.record_fsync(durable - written, synced.transactions);
+        self.record_group(&times, began, written, durable);
         self.shared
             .inbox
             .push_without_wake(|batch| batch.control_events.push(ControlEvent::Disk(synced.into())));
@@ -185,12 +222,14 @@ impl<D: Disk> DiskThread<D> {
     fn write_waiting(
         &mut self,
         first: (LogBatch, Option<IoId>),
+        times: &mut GroupTimes,
         work: &Receiver<DiskRequest>,
     ) -> Result<(), DiskError> {
         let storage = &self.shared.config.storage;
         let delay = storage.flush_delay;
         let gathered = GroupCommit {
             first: Some(first),
+            queued: times,
             requests: work,
             deferred: &mut self.deferred,
             deadline: if delay.is_zero() { None } else { Some(Instant::now() + delay) },
@@ -203,10 +242,32 @@ impl<D: Disk> DiskThread<D> {
     }
 
     fn record_fsync(&self, took: std::time::Duration, transactions: u64) {
-        self.shared.metrics.fsync_ms.add(took.as_millis() as u64);
-        self.shared.metrics.sync_batch.add(transactions);
+        let metrics = &self.shared.metrics;
+        metrics.fsync_ms.record(took.as_millis() as u64);
+        metrics.fsync_duration.record(took.as_micros() as u64);
+        metrics.sync_batch.record(transactions);
+        metrics.sync_batch_sizes.record(transactions);
         if took > self.shared.config.storage.fsync_warning_threshold {
+            metrics.slow_fsyncs.increment();
             warn!(took_ms = took.as_millis() as u64, "the sync of the transaction log was slow");
+        }
+    }
+
+    fn record_group(&self, times: &GroupTimes, began: Instant, written: Instant, durable: Instant) {
+        let metrics = &self.shared.metrics;
+        let millis = |from: Instant, to: Instant| to.saturating_duration_since(from).as_millis() as u64;
+        metrics.disk_queue_ms.record(millis(times.queued_at, began));
+        metrics.disk_write_ms.record(millis(began, written));
+        metrics.disk_flush_ms.record(millis(began, durable));
+        metrics.disk_total_ms.record(millis(times.queued_at, durable));
+        metrics.disk_queue_size.record(times.batches);
+        metrics.disk_queue_depth.record(times.batches);
+        let total = durable.saturating_duration_since(times.queued_at);
+        metrics.disk_duration.record(total.as_micros() as u64);
+        if let (Some(ServingMode::Follower | ServingMode::Observer), Some(time_ms)) =
+            (self.shared.serving_mode(), times.first_time_ms)
+        {
+            metrics.ack_creation_ms.record_elapsed(self.shared.clock.now().wall_ms - time_ms);
         }
     }
 

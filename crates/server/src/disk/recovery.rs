@@ -26,6 +26,15 @@ const ORPHAN_TIMEOUT_MS: i32 = 1;
 /// The locks of all directories of a server.
 pub(crate) type DirectoryLocks = Locks<<FileDisk as Disk>::Lock>;
 
+/// The duration of the load, for metrics.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LoadTimes {
+    pub(crate) total: Duration,
+    /// Of the log; the rest is the snapshot's.
+    pub(crate) log: Duration,
+    pub(crate) replayed: u64,
+}
+
 /// A locked and recovered data directory.
 pub(crate) struct OpenedDataDir {
     pub(crate) tree: Tree,
@@ -34,6 +43,7 @@ pub(crate) struct OpenedDataDir {
     pub(crate) files: StorageFiles,
     /// Digests in the files that differed from the tree's.
     pub(crate) digest_mismatches: u64,
+    pub(crate) load: LoadTimes,
     pub(crate) locks: DirectoryLocks,
 }
 
@@ -49,7 +59,10 @@ pub(crate) fn open_data_dir(config: &ServerConfig, hash_seed: u64) -> Result<Ope
     let is_member = config.membership.is_ensemble();
     let mut reporter = ProgressReporter::new();
     let (recovered, mut tree) = load_tree(config, &directories, hash_seed, &mut reporter)?;
-    log_recovery(&recovered, &tree, reporter.started.elapsed());
+    let total = reporter.started.elapsed();
+    let log = reporter.log_started.map_or(Duration::ZERO, |started| started.elapsed());
+    let load = LoadTimes { total, log, replayed: recovered.applied };
+    log_recovery(&recovered, &tree, total);
     if !is_member {
         adopt_orphans(&mut tree);
     }
@@ -79,7 +92,7 @@ pub(crate) fn open_data_dir(config: &ServerConfig, hash_seed: u64) -> Result<Ope
     let (epochs, recovered) = member.map(|member| (member.epochs, member.recovered)).unzip();
     let disk = DiskWorker::new(directories.clone(), disk_settings, snapshots.clone(), log, epochs);
     let files = StorageFiles { disk, snapshots, directories, origin };
-    Ok(OpenedDataDir { tree, recovered, files, digest_mismatches, locks })
+    Ok(OpenedDataDir { tree, recovered, files, digest_mismatches, load, locks })
 }
 
 /// Loads the snapshot and replays the log.
@@ -147,12 +160,14 @@ fn unusable_directory(path: &Path, error: impl std::fmt::Display) -> ServeError 
 struct ProgressReporter {
     started: Instant,
     last: Instant,
+    /// When the replay of the log began.
+    log_started: Option<Instant>,
 }
 
 impl ProgressReporter {
     fn new() -> ProgressReporter {
         let now = Instant::now();
-        ProgressReporter { started: now, last: now }
+        ProgressReporter { started: now, last: now, log_started: None }
     }
 
     fn report(&mut self, report: &StartReport<'_>) {
@@ -172,6 +187,9 @@ impl ProgressReporter {
     }
 
     fn progress(&mut self, progress: &RecoveryProgress<'_>) {
+        if matches!(progress, RecoveryProgress::Log { .. }) {
+            self.log_started.get_or_insert_with(Instant::now);
+        }
         if self.last.elapsed() < PROGRESS_INTERVAL {
             return;
         }

@@ -1,5 +1,8 @@
 //! The snapshot thread: copies slices of the tree under the shared replica lock and writes them
 //! without it. The runtime defines the content of a snapshot.
+//!
+//! A snapshot for an operator leaves the server without its log, so it must be exact. The thread writes one
+//! between two transactions, or holds writes back while it copies a small state.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,10 +11,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tracing::{error, info, warn};
+use zebu_proto::Zxid;
 use zebu_runtime::{SnapshotStep, SnapshotStore, SnapshotTask};
 use zebu_storage::{FileDisk, SnapshotError};
 
 use crate::core::context::ServerContext;
+use crate::views::{OperatorSnapshot, SnapshotRefusal};
 
 /// Nodes that are copied under one hold of the lock.
 const SLICE_NODES: usize = 500;
@@ -23,10 +28,30 @@ const SLICE_PAUSE: Duration = Duration::from_micros(200);
 /// missing snapshot is safe, because the log is complete.
 const ATTEMPTS_MAX: usize = 3;
 
+/// Attempts at a snapshot for an operator without holding writes back.
+const EXACT_ATTEMPTS_MAX: usize = 2;
+
+/// Nodes and bytes of paths and data up to which writes are held back for an exact snapshot. They bound the
+/// memory of the copy, and the time in which writes wait.
+const HELD_NODES_MAX: usize = 500_000;
+const HELD_BYTES_MAX: usize = 64 << 20;
+
+/// Receives the snapshot that an operator requested.
+pub(crate) type OperatorReply = tokio::sync::oneshot::Sender<Result<OperatorSnapshot, SnapshotRefusal>>;
+
+/// A request to the snapshot thread.
+#[derive(Debug)]
+pub(crate) enum SnapshotRequest {
+    /// The log has grown.
+    Periodic,
+    /// An operator wants an exact file.
+    Operator(OperatorReply),
+}
+
 /// Requests snapshots. A request during a snapshot is dropped; the log is complete.
 #[derive(Clone, Debug)]
 pub(crate) struct SnapshotHandle {
-    requests: SyncSender<()>,
+    requests: SyncSender<SnapshotRequest>,
 }
 
 impl SnapshotHandle {
@@ -37,7 +62,12 @@ impl SnapshotHandle {
     }
 
     pub(crate) fn request(&self) {
-        let _ = self.requests.try_send(());
+        let _ = self.requests.try_send(SnapshotRequest::Periodic);
+    }
+
+    /// Requests an exact snapshot. Returns whether the thread takes the request.
+    pub(crate) fn request_exact(&self, reply: OperatorReply) -> bool {
+        self.requests.try_send(SnapshotRequest::Operator(reply)).is_ok()
     }
 }
 
@@ -53,8 +83,19 @@ pub(crate) fn start_snapshot_thread(
     Ok((SnapshotHandle { requests }, thread))
 }
 
-fn run_snapshot_thread(shared: &ServerContext, store: &SnapshotStore<FileDisk>, requests: &Receiver<()>) {
-    while requests.recv().is_ok() {
+fn run_snapshot_thread(
+    shared: &ServerContext,
+    store: &SnapshotStore<FileDisk>,
+    requests: &Receiver<SnapshotRequest>,
+) {
+    while let Ok(request) = requests.recv() {
+        if let SnapshotRequest::Operator(reply) = request {
+            let written = catch_unwind(AssertUnwindSafe(|| write_exact_snapshot(shared, store)));
+            let failed = |_| Err(SnapshotRefusal::Failed("the copy failed unexpectedly".to_owned()));
+            // The receiver is gone if the operator's connection has ended.
+            let _ = reply.send(written.unwrap_or_else(failed));
+            continue;
+        }
         let started = Instant::now();
         // The thread only reads the replica, and only writers can poison its lock. The next
         // snapshot starts from the beginning.
@@ -76,8 +117,10 @@ fn run_snapshot_thread(shared: &ServerContext, store: &SnapshotStore<FileDisk>, 
             ),
             Ok(SnapshotStep::More) => unreachable!("a snapshot is written to its end"),
             Ok(SnapshotStep::Written(zxid)) => {
-                let took_ms = started.elapsed().as_millis() as u64;
-                shared.metrics.snapshot_ms.add(took_ms);
+                let took = started.elapsed();
+                let took_ms = took.as_millis() as u64;
+                shared.metrics.snapshot_ms.record(took_ms);
+                shared.metrics.snapshot_duration.record(took.as_micros() as u64);
                 info!(%zxid, took_ms, "snapshot written");
             }
             Err(error) => {
@@ -94,26 +137,68 @@ fn write_snapshot_with_retries(
     store: &SnapshotStore<FileDisk>,
 ) -> Result<SnapshotStep, SnapshotError> {
     for _ in 1..ATTEMPTS_MAX {
-        match write_snapshot(shared, store)? {
+        match write_snapshot(shared, store)?.0 {
             SnapshotStep::Invalidated => {}
             step => return Ok(step),
         }
     }
-    write_snapshot(shared, store)
+    Ok(write_snapshot(shared, store)?.0)
 }
 
-/// Writes one snapshot, fuzzy over the time of the walk.
+/// Writes a snapshot that no transaction changed while it was copied.
+fn write_exact_snapshot(
+    shared: &ServerContext,
+    store: &SnapshotStore<FileDisk>,
+) -> Result<OperatorSnapshot, SnapshotRefusal> {
+    let failed = |error: SnapshotError| SnapshotRefusal::Failed(error.to_string());
+    let begun = Instant::now();
+    let found = |zxid| {
+        let took_ms = begun.elapsed().as_millis() as u64;
+        info!(%zxid, took_ms, "snapshot written for an operator");
+        OperatorSnapshot { path: store.path_of(zxid), zxid }
+    };
+    for _ in 0..EXACT_ATTEMPTS_MAX {
+        match write_snapshot(shared, store).map_err(failed)? {
+            (SnapshotStep::Written(zxid), last) if zxid == last => return Ok(found(zxid)),
+            // Not exact: the file is good for this server, whose log goes on from it.
+            (SnapshotStep::Written(_) | SnapshotStep::Invalidated | SnapshotStep::TreeReplaced, _) => {}
+            (SnapshotStep::More, _) => unreachable!("a snapshot is written to its end"),
+        }
+    }
+    let mut task = {
+        let replica = shared.read_replica();
+        let tree = replica.tree();
+        if tree.node_count() > HELD_NODES_MAX || tree.approximate_data_size() > HELD_BYTES_MAX {
+            return Err(SnapshotRefusal::KeptChanging);
+        }
+        let mut task = SnapshotTask::begin(store.clone(), &replica);
+        task.copy_slice(&replica, usize::MAX);
+        task
+    };
+    match task.write_slice().map_err(failed)? {
+        SnapshotStep::Written(zxid) => Ok(found(zxid)),
+        SnapshotStep::More | SnapshotStep::Invalidated | SnapshotStep::TreeReplaced => {
+            Err(SnapshotRefusal::KeptChanging)
+        }
+    }
+}
+
+/// Writes one snapshot, fuzzy over the time of the walk. Returns the last transaction at its end, too.
 fn write_snapshot(
     shared: &ServerContext,
     store: &SnapshotStore<FileDisk>,
-) -> Result<SnapshotStep, SnapshotError> {
+) -> Result<(SnapshotStep, Zxid), SnapshotError> {
     let mut task = SnapshotTask::begin(store.clone(), &shared.read_replica());
     task.create()?;
     loop {
-        task.copy_slice(&shared.read_replica(), SLICE_NODES);
+        let last = {
+            let replica = shared.read_replica();
+            task.copy_slice(&replica, SLICE_NODES);
+            replica.last_zxid()
+        };
         match task.write_slice()? {
             SnapshotStep::More => std::thread::sleep(SLICE_PAUSE),
-            step => return Ok(step),
+            step => return Ok((step, last)),
         }
     }
 }

@@ -44,13 +44,13 @@ pub(crate) fn dynamic_config_files(config: &ServerConfig) -> Option<DynamicConfi
     let me = config.membership.my_id.unwrap_or(ServerId(0));
     match &config.source {
         ConfigSource::File(path) if config.reconfig_enabled && config.membership.is_ensemble() => {
-            let client = match config.listen.client {
+            let client = config.listen.client.map(|client| match client {
                 BindAddress::AllInterfaces { port } => HostPort { host: "0.0.0.0".to_owned(), port },
                 BindAddress::Address(address) => {
                     HostPort { host: host_with_zone(address), port: address.port() }
                 }
-            };
-            Some(DynamicConfigFiles::new(path, me, Some(client)))
+            });
+            Some(DynamicConfigFiles::new(path, me, client))
         }
         ConfigSource::File(_) | ConfigSource::Arguments | ConfigSource::BuiltIn => None,
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use tracing::info;
+use tracing::debug;
 use zebu_node::{ConnectionPhase, ServingMode};
 use zebu_proto::Zxid;
 use zebu_tree::Tree;
@@ -20,10 +20,12 @@ use crate::core::context::ServerContext;
 use crate::core::inbox::{ControlEvent, CoreStatus};
 use crate::four_letter::long_answers::LongAnswer;
 use crate::four_letter::{
-    ConnectionReport, DirectorySizes, EnvironmentReport, FourLetterReport, FourLetterWord, Gauges,
-    MetricsReport, ResponseSize, ServerReport, SessionReport, SettingsReport, SocketInterest, SummaryReport,
-    WatchSummary, render, render_not_allowed, render_not_serving,
+    ConnectionReport, DirectorySizes, EnvironmentReport, FourLetterReport, FourLetterWord, ServerReport,
+    SessionReport, SettingsReport, SocketInterest, SummaryReport, WatchSummary, render, render_not_allowed,
+    render_not_serving,
 };
+use crate::metrics::collect::collect_view;
+use crate::net::ClientPortKind;
 use crate::net::connections::ConnectionEntry;
 use crate::net::shed;
 
@@ -65,16 +67,17 @@ async fn answer_word(
     if !shared.config.four_letter_words.allows(word) {
         return stream.write_all(render_not_allowed(word).as_bytes()).await;
     }
-    info!(peer = %entry.remote_address, word = word.name(), "four-letter word");
+    // Probes send words every few seconds.
+    debug!(peer = %entry.remote_address, word = word.name(), "four-letter word");
     let serves =
         !shared.stopping.load(std::sync::atomic::Ordering::Acquire) && shared.serving_mode().is_some();
     if !serves && let Some(text) = render_not_serving(word) {
         return stream.write_all(text.as_bytes()).await;
     }
     if let Some(long) = LongAnswer::of(word) {
-        return long.write(stream, shared).await;
+        return long.write(stream, shared, entry.port).await;
     }
-    match collect_report(word, stream, rest, shared).await {
+    match collect_report(word, stream, rest, shared, entry.port).await {
         Some(report) => stream.write_all(render(&report).as_bytes()).await,
         None => Ok(()),
     }
@@ -102,6 +105,7 @@ async fn collect_report(
     stream: &mut (impl AsyncRead + Unpin),
     rest: &[u8],
     shared: &ServerContext,
+    port: ClientPortKind,
 ) -> Option<FourLetterReport> {
     Some(match word {
         FourLetterWord::Ruok => FourLetterReport::Alive,
@@ -109,10 +113,10 @@ async fn collect_report(
         FourLetterWord::Conf => FourLetterReport::Settings(collect_settings(shared)),
         FourLetterWord::Dirs => FourLetterReport::Directories(directory_sizes(&shared.config)),
         FourLetterWord::Envi => FourLetterReport::Environment(collect_environment()),
-        FourLetterWord::Mntr => FourLetterReport::Monitor(
-            shared.serving_mode()?,
-            collect_metrics(shared, query_core_status(shared).await?),
-        ),
+        FourLetterWord::Mntr => {
+            let core = query_core_status(shared).await?;
+            FourLetterReport::Monitor(Box::new(collect_view(shared, &core)))
+        }
         FourLetterWord::Wchs => FourLetterReport::WatchSummary(watch_summary(shared)),
         FourLetterWord::Hash => FourLetterReport::Digests(shared.read_replica().digest_history().collect()),
         FourLetterWord::Isro if shared.serving_mode() == Some(ServingMode::ReadOnly) => {
@@ -127,12 +131,15 @@ async fn collect_report(
             FourLetterReport::TraceMask(mask)
         }
         FourLetterWord::Crst => {
-            shared.connections.all().iter().for_each(|entry| entry.lock().stats.reset());
+            let connections = shared.connections.all_of(port);
+            connections.iter().for_each(|entry| entry.lock().stats.reset());
             FourLetterReport::ConnectionStatsReset
         }
         FourLetterWord::Srst => {
             shared.stats.reset();
             shared.metrics.reset();
+            shared.protection.reset();
+            shared.read_replica().metrics().reset();
             FourLetterReport::ServerStatsReset
         }
         FourLetterWord::Shed => {
@@ -199,15 +206,15 @@ pub(crate) fn collect_server(shared: &ServerContext) -> ServerReport {
 }
 
 /// ZooKeeper stores the root under two names and counts both.
-fn reported_node_count(tree: &Tree) -> u64 {
+pub(crate) fn reported_node_count(tree: &Tree) -> u64 {
     tree.node_count() as u64 + 1
 }
 
-fn connection_count(shared: &ServerContext) -> usize {
+pub(crate) fn connection_count(shared: &ServerContext) -> usize {
     shared.connection_count.load(std::sync::atomic::Ordering::Acquire)
 }
 
-fn collect_latency(shared: &ServerContext) -> SummaryReport {
+pub(crate) fn collect_latency(shared: &ServerContext) -> SummaryReport {
     let latency = shared.stats.latency();
     let (min, max) = (i64::from(latency.min_ms), i64::from(latency.max_ms));
     SummaryReport { min, max, count: latency.count as i64, sum: latency.total_ms }
@@ -252,7 +259,7 @@ fn collect_settings(shared: &ServerContext) -> SettingsReport {
         |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string();
     SettingsReport {
         client_port,
-        secure_client_port: None,
+        secure_client_port: shared.secure_client_port(),
         data_dir: absolute(&config.storage.snapshot_dir()),
         data_dir_size: sizes.data,
         data_log_dir: absolute(&config.storage.log_dir()),
@@ -267,7 +274,7 @@ fn collect_settings(shared: &ServerContext) -> SettingsReport {
     }
 }
 
-fn directory_sizes(config: &ServerConfig) -> DirectorySizes {
+pub(crate) fn directory_sizes(config: &ServerConfig) -> DirectorySizes {
     DirectorySizes {
         data: directory_size(&config.storage.snapshot_dir()),
         log: directory_size(&config.storage.log_dir()),
@@ -284,7 +291,7 @@ fn directory_size(directory: &Path) -> u64 {
         .sum()
 }
 
-fn collect_environment() -> EnvironmentReport {
+pub(crate) fn collect_environment() -> EnvironmentReport {
     let read = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let memory = |path: &str, key: &str| {
         let text = read(path)?;
@@ -308,7 +315,7 @@ fn collect_environment() -> EnvironmentReport {
     }
 }
 
-fn watch_summary(shared: &ServerContext) -> WatchSummary {
+pub(crate) fn watch_summary(shared: &ServerContext) -> WatchSummary {
     let replica = shared.read_replica();
     let summary = replica.watches().data_summary();
     WatchSummary {
@@ -316,75 +323,4 @@ fn watch_summary(shared: &ServerContext) -> WatchSummary {
         paths: summary.paths as u64,
         watches: summary.watches as u64,
     }
-}
-
-fn collect_metrics(shared: &ServerContext, core: CoreStatus) -> MetricsReport {
-    let (packets_received, packets_sent) = shared.stats.packets();
-    let (last, min, max) = shared.stats.response_bytes();
-    let mut metrics = MetricsReport::default();
-    let gauges = {
-        let replica = shared.read_replica();
-        let tree = replica.tree();
-        Gauges {
-            latency: collect_latency(shared),
-            packets_received: packets_received as i64,
-            packets_sent: packets_sent as i64,
-            connections: connection_count(shared) as i64,
-            outstanding_requests: shared.inbox.outstanding() as i64,
-            uptime_ms: shared.clock.monotonic_ms(),
-            znode_count: reported_node_count(tree) as i64,
-            watch_count: replica.watches().len() as i64,
-            ephemerals_count: tree.ephemerals_count() as i64,
-            approximate_data_size: tree.approximate_data_size() as i64,
-            global_sessions: tree.sessions().len() as i64,
-            local_sessions: core.local_sessions.as_ref().map_or(0, |local| local.len() as i64),
-            open_files: open_file_count(),
-            max_files: open_file_limit(),
-            connection_drop_probability: core.drop_probability,
-            response_size: if last < 0 { None } else { Some(ResponseSize { last, min, max }) },
-            auth_failed: shared.stats.auth_failures() as i64,
-            plain_local_connections: 0,
-            plain_remote_connections: connection_count(shared) as i64,
-        }
-    };
-    gauges.add_to(&mut metrics);
-    let edge = &shared.metrics;
-    for (name, counter) in [
-        ("connection_request_count", &edge.connection_requests),
-        ("connection_rejected", &edge.connections_rejected),
-        ("connection_drop_count", &edge.connections_dropped),
-        ("sessionless_connections_expired", &edge.sessionless_expired),
-        ("bytes_received_count", &edge.bytes_received),
-        ("large_requests_rejected", &edge.large_requests_rejected),
-        ("commit_count", &edge.commits),
-        ("snapshot_error_count", &edge.snapshot_errors),
-        ("purge_error_count", &edge.purge_errors),
-    ] {
-        metrics.integer(name, counter.get() as i64);
-    }
-    // Mismatches in the files at the start, and in transactions committed since.
-    let mismatches = edge.digest_mismatches.get() + core.digest_mismatches;
-    metrics.integer("digest_mismatches_count", mismatches as i64);
-    collect_member::add_member_metrics(shared, core.learner_master, &core.learners, &mut metrics);
-    for (name, summary) in [
-        ("fsynctime", &edge.fsync_ms),
-        ("sync_processor_batch_size", &edge.sync_batch),
-        ("snapshottime", &edge.snapshot_ms),
-    ] {
-        let (count, sum, min, max) = summary.get();
-        let summary =
-            SummaryReport { min: min as i64, max: max as i64, count: count as i64, sum: sum as i64 };
-        metrics.summary(name, &summary);
-    }
-    metrics
-}
-
-fn open_file_count() -> i64 {
-    std::fs::read_dir("/proc/self/fd").map_or(-1, |entries| entries.count() as i64)
-}
-
-fn open_file_limit() -> i64 {
-    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(-1)
 }

@@ -66,7 +66,7 @@ pub(crate) enum SocketInterest {
 }
 
 impl SocketInterest {
-    fn bits(self) -> u8 {
+    pub(crate) fn bits(self) -> u8 {
         match self {
             SocketInterest::Nothing => 0,
             SocketInterest::Read => 1,

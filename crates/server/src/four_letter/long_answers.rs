@@ -20,12 +20,13 @@ use crate::four_letter::watches::{write_path, write_path_of_session, write_sessi
 use crate::four_letter::{
     ConnectionDetail, DumpedConnection, ExpiryBucket, FourLetterWord, GlobalSessions, SessionDump,
 };
+use crate::net::ClientPortKind;
 
 /// Text above this length is sent before more is appended.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Watched paths that are read under one hold of the locks.
-const PATHS_PER_HOLD: usize = 1000;
+pub(crate) const PATHS_PER_HOLD: usize = 1000;
 
 /// A word with a long reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,17 +68,18 @@ impl LongAnswer {
         self,
         stream: &mut (impl AsyncWrite + Unpin),
         shared: &ServerContext,
+        port: ClientPortKind,
     ) -> io::Result<()> {
         let mut pieces = Pieces { stream, text: String::new() };
         match self {
             LongAnswer::Stat => {
                 let server = collect::collect_server(shared);
                 write_stat_head(&mut pieces.text, &server);
-                connections(&mut pieces, shared, ConnectionDetail::Brief).await?;
+                connections(&mut pieces, shared, port, ConnectionDetail::Brief).await?;
                 write_stat_tail(&mut pieces.text, &server);
             }
             LongAnswer::Connections => {
-                connections(&mut pieces, shared, ConnectionDetail::Full).await?;
+                connections(&mut pieces, shared, port, ConnectionDetail::Full).await?;
                 pieces.text.push('\n');
             }
             LongAnswer::Sessions => {
@@ -122,12 +124,14 @@ impl<Stream: AsyncWrite + Unpin> Pieces<'_, Stream> {
     }
 }
 
+/// Writes the connections of the port on which the word came, as ZooKeeper does.
 async fn connections<S: AsyncWrite + Unpin>(
     pieces: &mut Pieces<'_, S>,
     shared: &ServerContext,
+    port: ClientPortKind,
     detail: ConnectionDetail,
 ) -> io::Result<()> {
-    for entry in shared.connections.all() {
+    for entry in shared.connections.all_of(port) {
         write_connection(&mut pieces.text, &collect::connection_report(&entry), detail);
         pieces.send_if_long().await?;
     }
@@ -197,7 +201,7 @@ fn connections_by_expiry(shared: &ServerContext) -> BTreeMap<i64, Vec<DumpedConn
 }
 
 /// The sessions of all connections by watcher id, which equals the connection id.
-fn sessions_by_watcher(shared: &ServerContext) -> BTreeMap<WatcherId, SessionId> {
+pub(crate) fn sessions_by_watcher(shared: &ServerContext) -> BTreeMap<WatcherId, SessionId> {
     let entries = shared.connections.all();
     let session = entries.iter().filter_map(|entry| {
         let connection = entry.lock();

@@ -4,11 +4,11 @@
 //! text from report structs.
 
 pub(crate) mod collect;
-mod collect_member;
+pub(crate) mod collect_member;
 mod connection;
 mod dump;
-mod java_text;
-mod long_answers;
+pub(crate) mod java_text;
+pub(crate) mod long_answers;
 mod metrics;
 mod report;
 #[cfg(test)]
@@ -17,9 +17,9 @@ pub mod version;
 mod watches;
 mod word;
 
-pub(crate) use connection::{ConnectionDetail, ConnectionReport, SessionReport, SocketInterest};
+pub(crate) use connection::{ConnectionDetail, ConnectionReport, SessionReport, SocketInterest, op_mnemonic};
 pub(crate) use dump::{DumpedConnection, ExpiryBucket, GlobalSessions, SessionDump};
-pub(crate) use metrics::{Gauges, MetricsReport, ResponseSize, SummaryReport};
+pub(crate) use metrics::SummaryReport;
 pub(crate) use report::{
     DirectorySizes, EnsembleSettings, EnvironmentReport, FourLetterReport, ProposalSizes, ServerReport,
     SettingsReport, WatchSummary, render, render_not_allowed, render_not_serving,

@@ -2,11 +2,12 @@
 
 use std::fmt::Write;
 
+use zebu_metrics::{MetricsView, mntr_text};
 use zebu_node::ServingMode;
 use zebu_proto::Zxid;
 
-use super::metrics::{MetricsReport, SummaryReport};
-use super::{FourLetterWord, java_text, version};
+use super::metrics::SummaryReport;
+use super::{FourLetterWord, version};
 
 /// The values of one reply. Each word has its own variant, so the caller collects only the values
 /// of that word.
@@ -23,7 +24,7 @@ pub(crate) enum FourLetterReport {
     /// `envi`.
     Environment(EnvironmentReport),
     /// `mntr`.
-    Monitor(ServingMode, MetricsReport),
+    Monitor(Box<MetricsView>),
     /// `wchs`.
     WatchSummary(WatchSummary),
     /// `hash`: zxid and digest of the tree, oldest first.
@@ -192,7 +193,7 @@ pub(crate) fn render(report: &FourLetterReport) -> String {
             let _ = write!(out, "datadir_size: {}\nlogdir_size: {}\n", sizes.data, sizes.log);
         }
         FourLetterReport::Environment(machine) => write_environment(&mut out, machine),
-        FourLetterReport::Monitor(mode, metrics) => write_monitor(&mut out, *mode, metrics),
+        FourLetterReport::Monitor(view) => out = mntr_text(view),
         FourLetterReport::WatchSummary(WatchSummary { connections, paths, watches }) => {
             let _ =
                 write!(out, "{connections} connections watching {paths} paths\nTotal watches:{watches}\n");
@@ -260,7 +261,7 @@ pub(super) fn write_header(out: &mut String, server: &ServerReport) {
 
 pub(super) fn write_server(out: &mut String, server: &ServerReport) {
     let SummaryReport { min, max, .. } = server.latency;
-    let average = java_text::double(server.latency.average());
+    let average = zebu_metrics::double(server.latency.average());
     let _ = write!(
         out,
         "Latency min/avg/max: {min}/{average}/{max}\nReceived: {}\nSent: {}\nConnections: {}\n\
@@ -340,25 +341,5 @@ fn write_environment(out: &mut String, machine: &EnvironmentReport) {
         ("jvm.memory.total", memory(machine.memory_total_mb)),
     ] {
         let _ = writeln!(out, "{key}={value}");
-    }
-}
-
-fn write_monitor(out: &mut String, mode: ServingMode, metrics: &MetricsReport) {
-    let _ = write!(out, "zk_version\t{}\nzk_server_state\t{mode}\n", version::full_version());
-    if let Some(doing) = peer_state(mode) {
-        let _ = writeln!(out, "zk_peer_state\t{doing} - broadcast");
-    }
-    for (name, value) in &metrics.values {
-        let _ = writeln!(out, "zk_{name}\t{}", value.text());
-    }
-}
-
-/// The peer state for `mntr`. A server that serves clients is in the broadcast phase.
-fn peer_state(mode: ServingMode) -> Option<&'static str> {
-    match mode {
-        ServingMode::Leader => Some("leading"),
-        ServingMode::Follower => Some("following"),
-        ServingMode::Observer => Some("observing"),
-        ServingMode::Standalone | ServingMode::ReadOnly => None,
     }
 }

@@ -185,15 +185,6 @@ fn a_leader_shows_its_proposals_and_what_it_does() {
         text.ends_with("\nMode: leader\nNode count: 7\nProposal sizes last/min/max: 48/16/1024\n"),
         "{text}"
     );
-    for (mode, line) in [
-        (ServingMode::Leader, "zk_server_state\tleader\nzk_peer_state\tleading - broadcast\n"),
-        (ServingMode::Follower, "zk_server_state\tfollower\nzk_peer_state\tfollowing - broadcast\n"),
-        (ServingMode::Observer, "zk_server_state\tobserver\nzk_peer_state\tobserving - broadcast\n"),
-        (ServingMode::Standalone, "zk_server_state\tstandalone\n"),
-    ] {
-        let text = render(&FourLetterReport::Monitor(mode, MetricsReport::default()));
-        assert_eq!(text.split_once('\n').unwrap().1, line);
-    }
 }
 
 #[test]
@@ -298,47 +289,6 @@ fn dump_of_members_with_local_sessions() {
     assert_eq!(
         sessions_of(learner(Some(vec![]))),
         format!("SessionTracker dump:\nLocal Session Sets (0)/(0):\n{global}")
-    );
-}
-
-#[test]
-fn mntr() {
-    let mut metrics = MetricsReport::default();
-    metrics.integer("znode_count", 5);
-    metrics.decimal("avg_latency", 0.4286);
-    metrics.summary("fsynctime", &SummaryReport { min: 1, max: 3, count: 2, sum: 4 });
-    metrics.summary("readlatency", &SummaryReport::default());
-    let expected = format!(
-        "zk_version\t{}\nzk_server_state\tstandalone\nzk_znode_count\t5\nzk_avg_latency\t0.4286\n\
-         zk_avg_fsynctime\t2.0\nzk_min_fsynctime\t1\nzk_max_fsynctime\t3\nzk_cnt_fsynctime\t2\n\
-         zk_sum_fsynctime\t4\nzk_avg_readlatency\t0.0\nzk_min_readlatency\t0\nzk_max_readlatency\t0\n\
-         zk_cnt_readlatency\t0\nzk_sum_readlatency\t0\n",
-        full_version()
-    );
-    assert_eq!(render(&FourLetterReport::Monitor(ServingMode::Standalone, metrics)), expected);
-}
-
-#[test]
-fn mntr_gauges() {
-    let mut metrics = MetricsReport::default();
-    let gauges = Gauges {
-        latency: SummaryReport { min: 1, max: 9, count: 3, sum: 10 },
-        uptime_ms: 5,
-        connection_drop_probability: 0.25,
-        ..Gauges::default()
-    };
-    gauges.add_to(&mut metrics);
-    let lines: Vec<String> =
-        metrics.values.iter().map(|(name, value)| format!("{name}={}", value.text())).collect();
-    assert_eq!(
-        lines.join(" "),
-        "avg_latency=3.3333 min_latency=1 max_latency=9 packets_received=0 packets_sent=0 \
-         num_alive_connections=0 outstanding_requests=0 uptime=5 znode_count=0 watch_count=0 \
-         ephemerals_count=0 approximate_data_size=0 global_sessions=0 local_sessions=0 \
-         open_file_descriptor_count=0 max_file_descriptor_count=0 last_client_response_size=-1 \
-         min_client_response_size=-1 max_client_response_size=-1 outstanding_tls_handshake=0 \
-         auth_failed_count=0 non_mtls_local_conn_count=0 non_mtls_remote_conn_count=0 \
-         connection_drop_probability=0.25"
     );
 }
 

@@ -11,9 +11,9 @@ use zebu_tree::Credentials;
 
 use super::explore;
 use super::fake_socket::{FakeClient, FrameReader, fake_connection};
-use crate::net::ClientSocket;
 use crate::net::connections::{ConnectionEntry, ConnectionRegistry};
 use crate::net::reply_sender::ReplySender;
+use crate::net::{ClientPortKind, ClientSocket};
 
 /// More connections than the core serves itself.
 const SOME: usize = 5;
@@ -27,7 +27,7 @@ fn waiting_connection(registry: &ConnectionRegistry) -> (Arc<ConnectionEntry>, C
     let (socket, writer) = ClientSocket::from_halves((reader, writer));
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
     let make = |id| ClientConnection::new(id, Credentials::of_peer(address.ip()), 0, 0);
-    let entry = registry.add(address, Some(writer), make);
+    let entry = registry.add(address, ClientPortKind::Client, Some(writer), make);
     entry.lock().phase = ConnectionPhase::Serving;
     entry.lock().allow_direct_send();
     (entry, socket, client)

@@ -23,6 +23,7 @@ use crate::core::server_core::{CoreEdge, CoreFailure, ServerCore};
 use crate::disk::disk_thread::{DiskHandle, disk_loop};
 use crate::disk::snapshotter::SnapshotHandle;
 use crate::dynamic_config::ConfigFileWriter;
+use crate::metrics::core_times::CoreTimes;
 use crate::net::reply_sender::ReplySender;
 use crate::net::unread_answers::UnreadAnswers;
 use crate::rate_limited_log::RateLimitedLog;
@@ -62,6 +63,7 @@ impl ExploredServer {
             directories,
             config_files,
             peer_warnings: RateLimitedLog::default(),
+            times: CoreTimes::new(false),
         };
         shared.core.install(ServerCore::new(node, edge));
         let core = shuttle::thread::spawn({

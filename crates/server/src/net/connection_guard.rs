@@ -10,6 +10,7 @@ use zebu_node::{ClientConnection, ClientEvent};
 use zebu_tree::Credentials;
 
 use super::client_socket::SharedWriter;
+use super::port_protection::ClientPortKind;
 use crate::core::context::ServerContext;
 use crate::net::connections::ConnectionEntry;
 
@@ -24,12 +25,13 @@ impl ConnectionGuard {
     pub(super) fn new(
         shared: Arc<ServerContext>,
         peer: SocketAddr,
+        port: ClientPortKind,
         credentials: Credentials,
         writer: Option<SharedWriter>,
     ) -> ConnectionGuard {
         let now = shared.clock.now();
         let make = |id| ClientConnection::new(id, credentials, now.wall_ms, now.monotonic_ms);
-        let entry = shared.connections.add(peer, writer, make);
+        let entry = shared.connections.add(peer, port, writer, make);
         shared.connection_count.fetch_add(1, Ordering::AcqRel);
         ConnectionGuard { shared, entry }
     }

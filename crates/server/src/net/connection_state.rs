@@ -16,6 +16,8 @@ pub(super) enum ConnectionStage {
     Connecting,
     /// Parses requests.
     Serving,
+    /// A SASL mechanism processes a token; nothing is read meanwhile.
+    Authenticating,
 }
 
 /// The next step of the task.

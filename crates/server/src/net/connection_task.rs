@@ -8,12 +8,14 @@
 //! Reading and writing are independent. A client may send many requests before it reads a reply, up
 //! to the limits of its connection.
 
+mod authentication;
 mod input;
 
 use std::cell::Cell;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
@@ -21,6 +23,7 @@ use tracing::{Span, debug, debug_span, trace, warn};
 use zebu_node::limits;
 use zebu_node::{ConnectionPhase, DisconnectReason, SubmittedRequest};
 
+use super::client_sasl::expire_exchange;
 use super::client_socket::ClientSocket;
 use super::connection_guard::ConnectionGuard;
 use super::connection_state::{
@@ -44,9 +47,9 @@ thread_local! {
 
 /// A connection and its buffers. The future is written by hand to keep it small: ten thousand of
 /// them may wait.
-pub(super) struct ConnectionTask {
+pub(super) struct ConnectionTask<S = ClientSocket> {
     /// `None` while the reply to a four-letter word is sent.
-    socket: Option<ClientSocket>,
+    socket: Option<S>,
     step: ConnectionStep,
     stage: ConnectionStage,
     /// Received bytes that are no complete frame yet, or wait for room in the request queue.
@@ -64,7 +67,7 @@ pub(super) struct ConnectionTask {
     guard: ConnectionGuard,
 }
 
-impl Future for ConnectionTask {
+impl<S: TaskSocket> Future for ConnectionTask<S> {
     type Output = ();
 
     /// Serves the client until either side closes. The guard is dropped at the end, also after a
@@ -82,14 +85,32 @@ impl Future for ConnectionTask {
     }
 }
 
-impl Drop for ConnectionTask {
+impl<S> Drop for ConnectionTask<S> {
     fn drop(&mut self) {
         self.note_unread(0);
     }
 }
 
-impl ConnectionTask {
-    pub(super) fn new(socket: ClientSocket, guard: ConnectionGuard) -> ConnectionTask {
+impl<S> ConnectionTask<S> {
+    fn note_unread(&mut self, now: usize) {
+        if self.unread != now {
+            self.guard.shared.unread_answers.note(self.unread, now);
+            self.unread = now;
+        }
+    }
+}
+
+/// The socket of a task. Plain and TLS connections are different types, so that plain ones stay small.
+pub(super) trait TaskSocket: AsyncRead + AsyncWrite + Send + Unpin + 'static {
+    /// Tells the client that the connection ends, if its protocol has a word for it and the socket takes it
+    /// without waiting.
+    fn send_close_notify(&mut self, _: &mut Context<'_>) {}
+}
+
+impl TaskSocket for ClientSocket {}
+
+impl<S: TaskSocket> ConnectionTask<S> {
+    pub(super) fn new(socket: S, guard: ConnectionGuard) -> ConnectionTask<S> {
         let span = debug_span!("client", peer = %guard.entry.remote_address, session = tracing::field::Empty);
         let deadline = Some(sessionless_timer(&guard.shared));
         ConnectionTask {
@@ -126,14 +147,23 @@ impl ConnectionTask {
                         ConnectionStep::Process
                     }
                     WakeReason::Timeout => {
-                        self.guard.shared.metrics.sessionless_expired.increment();
-                        debug!("closed: no session was asked for, or the last reply was not read, in time");
+                        if !expire_exchange(&self.guard.shared, &self.guard.entry) {
+                            self.guard.shared.metrics.sessionless_expired.increment();
+                            debug!(
+                                "closed: no session was asked for, or the last reply was not read, in time"
+                            );
+                        }
                         ConnectionStep::Close
                     }
                     WakeReason::Disconnected => ConnectionStep::Close,
                 },
                 ConnectionStep::RunSlowTask(task) => ready!(task.as_mut().poll(context)),
-                ConnectionStep::Close => return Poll::Ready(()),
+                ConnectionStep::Close => {
+                    if let Some(socket) = &mut self.socket {
+                        socket.send_close_notify(context);
+                    }
+                    return Poll::Ready(());
+                }
             };
         }
     }
@@ -145,6 +175,9 @@ impl ConnectionTask {
         }
         if let Some(task) = self.submit_requests(requests) {
             return ConnectionStep::RunSlowTask(task);
+        }
+        if self.stage == ConnectionStage::Authenticating {
+            return self.run_sasl(requests);
         }
         match self.collect_output() {
             OutputOutcome::Wait => ConnectionStep::Wait(self.prepare_to_wait()),
@@ -170,7 +203,10 @@ impl ConnectionTask {
         }
         let (shared, mut requests) = (shared.clone(), std::mem::take(requests));
         Some(Box::pin(async move {
+            shared.metrics.throttle_waits.increment();
+            let began = shared.clock.monotonic_ms();
             shared.inbox.submit(&mut requests).await;
+            shared.metrics.throttle_wait_ms.record_elapsed(shared.clock.monotonic_ms() - began);
             shared.core.run_or_wake(&shared.inbox, amount);
             ConnectionStep::Process
         }))
@@ -230,7 +266,11 @@ impl ConnectionTask {
             DisconnectReason::ReplyMismatch => {
                 warn!(peer = %self.guard.entry.remote_address, "closed: the leader's answer belongs to another request");
             }
+            DisconnectReason::OtherEnsemble => {
+                warn!(peer = %self.guard.entry.remote_address, "closed: the client expects another ensemble");
+            }
             DisconnectReason::ClientClosed
+            | DisconnectReason::SaslTimeout
             | DisconnectReason::SessionEnded
             | DisconnectReason::Replaced
             | DisconnectReason::AheadOfServer
@@ -285,7 +325,9 @@ impl ConnectionTask {
     fn prepare_to_wait(&self) -> InputMode {
         match self.stage {
             ConnectionStage::FirstFrame => InputMode::Read,
-            ConnectionStage::FourLetterWord(_) | ConnectionStage::Connecting => InputMode::Paused,
+            ConnectionStage::FourLetterWord(_)
+            | ConnectionStage::Connecting
+            | ConnectionStage::Authenticating => InputMode::Paused,
             ConnectionStage::Serving => {
                 let mut connection = self.guard.entry.lock();
                 let has_room = connection.has_room_below(self.allowance());
@@ -330,13 +372,6 @@ impl ConnectionTask {
                     return Poll::Pending;
                 }
             }
-        }
-    }
-
-    fn note_unread(&mut self, now: usize) {
-        if self.unread != now {
-            self.guard.shared.unread_answers.note(self.unread, now);
-            self.unread = now;
         }
     }
 
@@ -405,6 +440,12 @@ impl ConnectionTask {
 #[cfg(not(test))]
 const _: () = assert!(size_of::<ConnectionTask>() <= 152);
 
+/// The limit for a SASL exchange.
+fn sleep_until_ms(shared: &Arc<ServerContext>, deadline_ms: i64) -> Pin<Box<Sleep>> {
+    let left_ms = u64::try_from(deadline_ms - shared.clock.monotonic_ms()).unwrap_or(0);
+    Box::pin(tokio::time::sleep(Duration::from_millis(left_ms)))
+}
+
 /// The limit for a client without a session.
 fn sessionless_timer(shared: &Arc<ServerContext>) -> Pin<Box<Sleep>> {
     Box::pin(tokio::time::sleep(shared.config.listen.sessionless_timeout))
@@ -417,7 +458,6 @@ mod interleavings;
 mod tests {
     use std::net::Ipv4Addr;
     use std::sync::atomic::Ordering;
-    use std::time::Duration;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
@@ -431,6 +471,7 @@ mod tests {
     use crate::config::ServerConfig;
     use crate::core::inbox::InboxBatch;
     use crate::core::node_builder::NodeParts;
+    use crate::net::ClientPortKind;
     use crate::net::connections::ConnectionEntry;
     use crate::net::reply_sender::ReplySender;
     use crate::net::unread_answers::{UNREAD_TOTAL_MAX, UnreadAnswers};
@@ -456,8 +497,8 @@ mod tests {
         let shared = Arc::new(shared);
         let credentials = shared.per_address.admit(peer.ip(), None).unwrap();
         let (socket, writer) = ClientSocket::new(stream);
-        let mut connection =
-            ConnectionTask::new(socket, ConnectionGuard::new(shared, peer, credentials, Some(writer)));
+        let guard = ConnectionGuard::new(shared, peer, ClientPortKind::Client, credentials, Some(writer));
+        let mut connection = ConnectionTask::new(socket, guard);
         connection.guard.entry.lock().phase = ConnectionPhase::Serving;
         connection.stage = ConnectionStage::Serving;
         (connection, client)

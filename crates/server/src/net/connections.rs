@@ -24,8 +24,8 @@ use std::task::{Context, Poll};
 use hashbrown::HashMap;
 use zebu_node::{ClientConnection, ConnectionId, ConnectionPhase, ServerStats};
 
-use crate::net::SharedWriter;
 use crate::net::task_waker::TaskWaker;
+use crate::net::{ClientPortKind, SharedWriter};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
 /// Most bytes of one direct send.
@@ -35,6 +35,8 @@ const DIRECT_SEND_BYTES_MAX: usize = 64 * 1024;
 #[derive(Debug)]
 pub(crate) struct ConnectionEntry {
     pub(crate) remote_address: SocketAddr,
+    /// The port to which it came.
+    pub(crate) port: ClientPortKind,
     connection: Mutex<LockedConnection>,
     /// Whether a batch already lists the connection as changed.
     dirty: AtomicBool,
@@ -172,6 +174,7 @@ impl ConnectionRegistry {
     pub(crate) fn add(
         &self,
         peer: SocketAddr,
+        port: ClientPortKind,
         writer: Option<SharedWriter>,
         make: impl FnOnce(ConnectionId) -> ClientConnection,
     ) -> Arc<ConnectionEntry> {
@@ -184,6 +187,7 @@ impl ConnectionRegistry {
         };
         let entry = Arc::new(ConnectionEntry {
             remote_address: peer,
+            port,
             connection: Mutex::new(locked),
             dirty: AtomicBool::new(false),
         });
@@ -208,6 +212,13 @@ impl ConnectionRegistry {
         all.into_iter().map(|(_, entry)| entry).collect()
     }
 
+    /// The connections of one port, oldest first.
+    pub(crate) fn all_of(&self, port: ClientPortKind) -> Vec<Arc<ConnectionEntry>> {
+        let mut all = self.all();
+        all.retain(|entry| entry.port == port);
+        all
+    }
+
     /// The connection map, locked for reading: no connection is added or removed meanwhile.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, ConnectionMap> {
         self.map.read().unwrap_or_else(PoisonError::into_inner)
@@ -216,4 +227,4 @@ impl ConnectionRegistry {
 
 /// Ten thousand connections may be idle. Locks of tests are larger.
 #[cfg(not(test))]
-const _: () = assert!(size_of::<ConnectionEntry>() <= 376);
+const _: () = assert!(size_of::<ConnectionEntry>() <= 432);

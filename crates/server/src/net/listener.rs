@@ -1,4 +1,4 @@
-//! Accepts client connections, within the limits per address and in total.
+//! Accepts client connections of one port, within the limits per address and in total.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -13,12 +13,13 @@ use tracing::{debug, info, warn};
 use super::client_socket::ClientSocket;
 use super::connection_guard::ConnectionGuard;
 use super::connection_task::ConnectionTask;
+use super::port_protection::{ClientPort, PortProtection};
 use super::remote_address;
+use super::tls_handshake::{self, Admission};
 use crate::config::membership::HostPort;
 use crate::config::{BindAddress, ListenConfig};
 use crate::core::context::ServerContext;
 use crate::ports::host_address;
-use crate::ports::open_files;
 use crate::serve_error::ServeError;
 
 /// Most systems limit the backlog to this value. The kernel refuses connections beyond it.
@@ -33,22 +34,36 @@ pub(crate) struct ClientListener {
     shared: Arc<ServerContext>,
     /// Most connections at a time.
     connections_max: usize,
+    protection: PortProtection,
 }
 
 impl ClientListener {
-    pub(crate) fn bind(shared: Arc<ServerContext>) -> Result<ClientListener, ServeError> {
+    /// Binds a port. All ports together have at most `connections_max` connections.
+    pub(crate) fn bind(
+        shared: Arc<ServerContext>,
+        port: ClientPort,
+        connections_max: usize,
+    ) -> Result<ClientListener, ServeError> {
+        let ClientPort { address, protection } = port;
         let listen = &shared.config.listen;
-        let listener = bind_socket(listen).map_err(|error| ServeError::Listen {
-            address: listen.client.to_string(),
+        let listener = bind_socket(address, backlog(listen)).map_err(|error| ServeError::Listen {
+            address: address.to_string(),
             reason: error.to_string(),
         })?;
-        let connections_max = open_files::connections_max(listen.max_connections);
-        Ok(ClientListener { socket: listener, shared, connections_max })
+        if !matches!(protection, PortProtection::Plain) {
+            info!(%address, protection = protection.name(), "clients connect here");
+        }
+        Ok(ClientListener { socket: listener, shared, connections_max, protection })
     }
 
     /// The bound address, with the port that the system chose if the configured port is 0.
     pub(crate) fn local_address(&self) -> Option<SocketAddr> {
         self.socket.local_addr().ok()
+    }
+
+    /// Accepts connections until the server stops, always at the same address.
+    pub(crate) async fn serve_here(self) {
+        self.accept_connections().await;
     }
 
     /// Accepts connections until the server stops. Rebinds if a config changes the client address;
@@ -114,13 +129,12 @@ impl ClientListener {
         let shared = &self.shared;
         shared.metrics.connection_requests.increment();
         let listen = &shared.config.listen;
-        let credentials = if shared.stopping.load(Ordering::Acquire)
-            || shared.connection_count.load(Ordering::Acquire) >= self.connections_max
-        {
-            None
-        } else {
-            shared.per_address.admit(peer.ip(), listen.max_connections_per_address)
-        };
+        let credentials =
+            if shared.stopping.load(Ordering::Acquire) || self.open_connections() >= self.connections_max {
+                None
+            } else {
+                shared.per_address.admit(peer.ip(), listen.max_connections_per_address)
+            };
         let Some(credentials) = credentials else {
             shared.metrics.connections_rejected.increment();
             info!(
@@ -134,9 +148,21 @@ impl ClientListener {
             debug!(%peer, %error, "a connection was gone before it was served");
             return;
         }
+        if !matches!(self.protection, PortProtection::Plain) {
+            let admission = Admission::new(shared.clone(), peer, credentials);
+            tokio::spawn(tls_handshake::begin_connection(admission, self.protection.clone(), stream));
+            return;
+        }
         let (socket, writer) = ClientSocket::new(stream);
-        let guard = ConnectionGuard::new(shared.clone(), peer, credentials, Some(writer));
+        let guard =
+            ConnectionGuard::new(shared.clone(), peer, self.protection.port(), credentials, Some(writer));
         tokio::spawn(ConnectionTask::new(socket, guard));
+    }
+
+    /// Connections of clients, with those before their first frame.
+    fn open_connections(&self) -> usize {
+        self.shared.connection_count.load(Ordering::Acquire)
+            + self.shared.tls_use.preludes.load(Ordering::Acquire)
     }
 }
 
@@ -148,9 +174,8 @@ fn prepare_stream(stream: &TcpStream, listen: &ListenConfig) -> std::io::Result<
     Ok(())
 }
 
-fn bind_socket(listen: &ListenConfig) -> std::io::Result<TcpListener> {
-    let backlog = backlog(listen);
-    match listen.client {
+fn bind_socket(address: BindAddress, backlog: i32) -> std::io::Result<TcpListener> {
+    match address {
         BindAddress::Address(address) => bind_address(address, backlog),
         BindAddress::AllInterfaces { port } => {
             let both = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port);

@@ -124,8 +124,8 @@ mod tests {
     use zebu_tree::Credentials;
 
     use super::*;
-    use crate::net::ClientSocket;
     use crate::net::connections::ConnectionRegistry;
+    use crate::net::{ClientPortKind, ClientSocket};
 
     /// A connection in phase Serving, and both ends of its socket.
     async fn connected(registry: &ConnectionRegistry) -> (Arc<ConnectionEntry>, ClientSocket, TcpStream) {
@@ -135,7 +135,7 @@ mod tests {
         stream.writable().await.unwrap();
         let (socket, writer) = ClientSocket::new(stream);
         let make = |id| ClientConnection::new(id, Credentials::of_peer(peer.ip()), 0, 0);
-        let entry = registry.add(peer, Some(writer), make);
+        let entry = registry.add(peer, ClientPortKind::Client, Some(writer), make);
         entry.lock().phase = ConnectionPhase::Serving;
         (entry, socket, client)
     }

@@ -16,6 +16,18 @@ pub(crate) fn parse_percentage(argument: &[u8]) -> Option<usize> {
 
 /// Closes that share of the connections with a session. The sessions continue on other servers.
 pub(crate) fn shed_connections(shared: &ServerContext, percentage: usize) -> FourLetterReport {
+    let ShedCounts { closed, remaining } = close_share(shared, percentage);
+    FourLetterReport::Shed { closed, remaining }
+}
+
+/// The connections that were closed, and those that stay.
+pub(crate) struct ShedCounts {
+    pub(crate) closed: usize,
+    pub(crate) remaining: usize,
+}
+
+/// Closes that share of the connections with a session, and counts them.
+pub(crate) fn close_share(shared: &ServerContext, percentage: usize) -> ShedCounts {
     let (mut idle, mut busy) = (Vec::new(), Vec::new());
     for entry in shared.connections.all() {
         let connection = entry.lock();
@@ -35,7 +47,7 @@ pub(crate) fn shed_connections(shared: &ServerContext, percentage: usize) -> Fou
         entry.wake_task();
     }
     info!(closed = wanted, left = all - wanted, "clients were sent to other servers");
-    FourLetterReport::Shed { closed: wanted, remaining: all - wanted }
+    ShedCounts { closed: wanted, remaining: all - wanted }
 }
 
 /// Chooses this many entries, spread evenly over all ages.

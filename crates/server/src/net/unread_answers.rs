@@ -45,7 +45,6 @@ impl UnreadAnswers {
         }
     }
 
-    #[cfg(test)]
     pub(crate) fn total(&self) -> usize {
         self.total.load(Relaxed)
     }

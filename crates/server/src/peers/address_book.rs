@@ -28,6 +28,8 @@ pub(super) struct AddressBook {
     /// The addresses of this server, also while it is not in the config.
     own_addresses: Mutex<Vec<PeerAddress>>,
     members: Mutex<BTreeMap<ServerId, Vec<PeerAddress>>>,
+    /// The hosts of the committed config only. `members` also has servers that announced themselves.
+    configured_hosts: Mutex<BTreeMap<ServerId, Vec<String>>>,
     /// The addresses in the proposed config, which may have been committed meanwhile.
     proposed: Mutex<BTreeMap<ServerId, Vec<PeerAddress>>>,
     /// Servers that connected and are not in a static config.
@@ -48,6 +50,7 @@ impl AddressBook {
             me,
             own_addresses: Mutex::default(),
             members: Mutex::default(),
+            configured_hosts: Mutex::default(),
             proposed: Mutex::default(),
             unlisted: Mutex::default(),
             interfaces: ListenInterfaces::of(config),
@@ -64,6 +67,8 @@ impl AddressBook {
         if let Some(own) = members.get(&self.me) {
             lock(&self.own_addresses).clone_from(&own.addresses);
         }
+        *lock(&self.configured_hosts) =
+            members.iter().map(|(id, member)| (*id, hosts_of(&member.addresses))).collect();
         *lock(&self.members) = members.iter().map(|(id, member)| (*id, member.addresses.clone())).collect();
         lock(&self.proposed).clear();
     }
@@ -92,6 +97,26 @@ impl AddressBook {
     /// Whether the committed or the proposed config lists a server.
     pub(super) fn is_listed(&self, server: ServerId) -> bool {
         lock(&self.members).contains_key(&server) || lock(&self.proposed).contains_key(&server)
+    }
+
+    /// The hosts of one server in the committed and in the proposed config.
+    pub(super) fn hosts_of(&self, server: ServerId) -> Vec<String> {
+        let mut hosts = lock(&self.configured_hosts).get(&server).cloned().unwrap_or_default();
+        hosts.extend(
+            lock(&self.proposed).get(&server).map(|addresses| hosts_of(addresses)).unwrap_or_default(),
+        );
+        hosts.sort();
+        hosts.dedup();
+        hosts
+    }
+
+    /// The hosts of all servers in the committed and in the proposed config.
+    pub(super) fn all_hosts(&self) -> Vec<String> {
+        let mut hosts: Vec<String> = lock(&self.configured_hosts).values().flatten().cloned().collect();
+        lock(&self.proposed).values().for_each(|addresses| hosts.extend(hosts_of(addresses)));
+        hosts.sort();
+        hosts.dedup();
+        hosts
     }
 
     /// Stores a server that is not in the static config. Returns `false` if there are too many.
@@ -172,6 +197,12 @@ impl AddressBook {
         }
         dial::connect(hosts, self.connect_timeout).await
     }
+}
+
+/// Host names and literals without the zone of an interface, which no certificate has.
+fn hosts_of(addresses: &[PeerAddress]) -> Vec<String> {
+    let bare = |host: &str| host.split_once('%').map_or(host, |(bare, _)| bare).to_owned();
+    addresses.iter().map(|address| bare(&address.host)).collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -11,7 +11,8 @@ pub(super) fn log_close(link: LinkId, reason: &LinkCloseReason) {
         }
         LinkCloseReason::TooFarBehind { .. }
         | LinkCloseReason::SlowDisk { .. }
-        | LinkCloseReason::RelayFull { .. } => {
+        | LinkCloseReason::RelayFull { .. }
+        | LinkCloseReason::MovedSession { .. } => {
             warn!(link = link.0, %reason, "a link to another member is closed");
         }
         LinkCloseReason::RoleEnded

@@ -1,6 +1,8 @@
 //! The election port. Two servers share one connection, which the server with the larger id dials.
 //! Each peer has one send slot: a newer notification replaces an unsent older one.
 
+mod accept;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -8,23 +10,24 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::net::tcp::OwnedReadHalf;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 use zebu_proto::ServerId;
 use zebu_proto::quorum::election::NOTIFICATION_BYTES_MAX;
 use zebu_proto::quorum::{InitialMessage, Notification, ServerState};
+use zebu_security::sasl::quorum::QUORUM_AUTH_MAGIC;
 
 use super::acceptor::PeerAcceptor;
 use super::address_book::AddressBook;
 use super::dial::prepare_for_election;
 use super::incoming::{Incoming, IncomingSlot};
-use super::introduction::introduce;
-use super::panics::{catch_panic, close_on_panic};
+use super::panics::catch_panic;
+use super::peer_stream::PeerStream;
+use super::peer_tls::PeerTls;
+use super::protection::{PROTECTION_TIMEOUT, PeerProtection, PeerRefusal};
 use super::unanswered_votes::UnansweredVotes;
 use super::unidentified::UnidentifiedConnections;
 use super::unlisted::ListingCheck;
@@ -40,6 +43,9 @@ const IDENTIFICATION_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 
 /// How long a write of a vote may take. A peer that does not read counts as lost.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long the end of a connection that only asked to be dialed back may take.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Votes of one peer that may wait for the core. Beyond that its connection is not read.
 pub(super) const WAITING_VOTES_MAX: usize = 8;
@@ -72,7 +78,7 @@ struct ElectionPeer {
 /// How a connection ended.
 enum ConnectionEnd {
     Lost,
-    Replaced(TcpStream),
+    Replaced(PeerStream),
     DialBack,
     Removed,
 }
@@ -86,22 +92,31 @@ struct ElectionPeers {
     unidentified: Mutex<UnidentifiedConnections<AbortHandle>>,
     keep_alive: bool,
     identification_timeout: Duration,
+    protection: Arc<PeerProtection>,
 }
 
 impl ElectionPeers {
-    fn new(shared: Arc<ServerContext>, address_book: Arc<AddressBook>) -> ElectionPeers {
+    fn new(
+        shared: Arc<ServerContext>,
+        address_book: Arc<AddressBook>,
+        tls: Option<Arc<PeerTls>>,
+    ) -> ElectionPeers {
         let membership = &shared.config.membership;
         let ticks = membership.sync_limit.map(|ticks| shared.config.sessions.tick_time.saturating_mul(ticks));
         let introduction_max =
             membership.peers.identification_timeout.or(ticks).unwrap_or(IDENTIFICATION_TIMEOUT_DEFAULT);
         let keep_alive = membership.peers.tcp_keep_alive;
+        let protection = Arc::new(PeerProtection::new(PeerPort::Election, &shared, &address_book, tls));
+        let identification_timeout =
+            if protection.is_on() { introduction_max.min(PROTECTION_TIMEOUT) } else { introduction_max };
         ElectionPeers {
             by_id: Mutex::default(),
             shared,
             address_book,
             unidentified: Mutex::new(UnidentifiedConnections::new(PeerPort::Election)),
             keep_alive,
-            identification_timeout: introduction_max,
+            identification_timeout,
+            protection,
         }
     }
 
@@ -136,6 +151,7 @@ impl ElectionPeers {
             shared: self.shared.clone(),
             address_book: self.address_book.clone(),
             keep_alive: self.keep_alive,
+            protection: self.protection.clone(),
         };
         let peers = self.clone();
         tokio::spawn(async move {
@@ -197,15 +213,19 @@ pub(super) struct ElectionPort {
 }
 
 impl ElectionPort {
-    pub(super) fn new(shared: Arc<ServerContext>, address_book: Arc<AddressBook>) -> ElectionPort {
-        let peers = Arc::new(ElectionPeers::new(shared, address_book));
+    pub(super) fn new(
+        shared: Arc<ServerContext>,
+        address_book: Arc<AddressBook>,
+        tls: Option<Arc<PeerTls>>,
+    ) -> ElectionPort {
+        let peers = Arc::new(ElectionPeers::new(shared, address_book, tls));
         peers.address_book.others().into_iter().for_each(|id| drop(peers.add(id)));
         ElectionPort { peers }
     }
 
     /// Accepts election connections.
     pub(super) fn listen(&self, acceptor: PeerAcceptor) -> impl Future<Output = ()> + use<> {
-        accept_connections(acceptor, self.peers.clone())
+        accept::accept_connections(acceptor, self.peers.clone())
     }
 
     /// Adapts the peers to the address book after a config change.
@@ -254,6 +274,7 @@ struct ElectionConnection {
     shared: Arc<ServerContext>,
     address_book: Arc<AddressBook>,
     keep_alive: bool,
+    protection: Arc<PeerProtection>,
 }
 
 impl ElectionConnection {
@@ -284,7 +305,7 @@ impl ElectionConnection {
 
     /// Waits for a notification to send or for a connection of the peer. `None` if the peer was
     /// removed.
-    async fn await_connection(&self) -> Option<TcpStream> {
+    async fn await_connection(&self) -> Option<PeerStream> {
         let incoming = &self.peer.incoming;
         loop {
             let waiting = self.peer.slot().unsent.is_some();
@@ -317,22 +338,30 @@ impl ElectionConnection {
     }
 
     /// Dials the peer. A dial by the smaller id only asks the peer to dial back.
-    async fn dial(&self) -> Option<TcpStream> {
+    async fn dial(&self) -> Option<PeerStream> {
         let attempt = async {
-            let mut stream = self.address_book.connect(self.id, PeerPort::Election).await?;
+            let stream = self.address_book.connect(self.id, PeerPort::Election).await?;
             prepare_for_election(&stream, self.keep_alive)?;
+            let mut stream = self.protection.dial_tls(stream, self.id).await?;
             let mut bytes = Vec::new();
             let addresses = self.address_book.own_election_addresses();
             InitialMessage { server: self.address_book.me, addresses }.encode(&mut bytes);
             // One write, because some releases read the address with a single read.
             stream.write_all(&bytes).await?;
-            io::Result::Ok(stream)
+            stream.flush().await?;
+            self.protection.dial_sasl(&mut stream, self.id).await?;
+            Ok::<PeerStream, PeerRefusal>(stream)
         };
         match attempt.await {
             Ok(stream) if self.address_book.me > self.id => Some(stream),
-            Ok(_) => None,
-            Err(error) => {
-                debug!(server = self.id.0, %error, "a member cannot be reached on its election port");
+            Ok(stream) => {
+                if let Ok(Err(error)) = timeout(FINISH_TIMEOUT, stream.finish()).await {
+                    self.protection.log_refused_by(self.id, error);
+                }
+                None
+            }
+            Err(refusal) => {
+                self.protection.log_dial_failure(self.id, &refusal);
                 None
             }
         }
@@ -343,9 +372,9 @@ impl ElectionConnection {
         (!self.shared.config.reconfig_enabled).then(|| ListingCheck::new(self.address_book.me, self.id))
     }
 
-    async fn run_connection(&self, stream: TcpStream) -> ConnectionEnd {
+    async fn run_connection(&self, stream: PeerStream) -> ConnectionEnd {
         let peer = &self.peer;
-        let (reader, mut writer) = stream.into_split();
+        let (reader, mut writer) = tokio::io::split(stream);
         let answered = AtomicBool::new(false);
         let listening = self.receive_votes(reader, &answered);
         tokio::pin!(listening);
@@ -371,7 +400,11 @@ impl ElectionConnection {
                     peer.slot().unsent.get_or_insert(outgoing);
                     return ConnectionEnd::Lost;
                 }
-                let written = timeout(WRITE_TIMEOUT, writer.write_all(&outgoing.bytes)).await;
+                let writing = async {
+                    writer.write_all(&outgoing.bytes).await?;
+                    writer.flush().await
+                };
+                let written = timeout(WRITE_TIMEOUT, writing).await;
                 if !matches!(written, Ok(Ok(()))) {
                     peer.slot().unsent.get_or_insert(outgoing);
                     return ConnectionEnd::Lost;
@@ -382,6 +415,7 @@ impl ElectionConnection {
                     result = &mut listening => {
                         if let Err(error) = result {
                             debug!(server = self.id.0, %error, "an election connection has ended");
+                            self.protection.log_refused_by(self.id, error);
                         }
                         // A lost vote is sent again at once, not with the next one.
                         if let Some((vote, round)) = last_vote.and_then(|vote| vote.looking_round.map(|round| (vote, round)))
@@ -404,15 +438,28 @@ impl ElectionConnection {
         }
     }
 
+    /// The error for a length that no vote has. The magic number of SASL begins with such a length.
+    fn refuse_length(&self, announced: i32) -> io::Error {
+        if announced.to_be_bytes() == QUORUM_AUTH_MAGIC.to_be_bytes()[..4] {
+            self.protection.log_dial_failure(self.id, &PeerRefusal::UnexpectedSasl);
+        }
+        io::ErrorKind::InvalidData.into()
+    }
+
     /// Receives votes until the connection ends.
-    async fn receive_votes(&self, mut reader: OwnedReadHalf, answered: &AtomicBool) -> io::Result<()> {
+    async fn receive_votes(
+        &self,
+        mut reader: impl AsyncRead + Unpin,
+        answered: &AtomicBool,
+    ) -> io::Result<()> {
         let from = self.id;
         let mut listing = self.listing_check();
         loop {
-            let length = reader.read_i32().await?;
-            let length =
-                usize::try_from(length).ok().filter(|length| (1..=NOTIFICATION_BYTES_MAX).contains(length));
-            let Some(length) = length else { return Err(io::ErrorKind::InvalidData.into()) };
+            let announced = reader.read_i32().await?;
+            let length = usize::try_from(announced)
+                .ok()
+                .filter(|length| (1..=NOTIFICATION_BYTES_MAX).contains(length));
+            let Some(length) = length else { return Err(self.refuse_length(announced)) };
             // The semaphore is never closed.
             let Ok(permit) = self.peer.vote_permits.clone().acquire_owned().await else { return Ok(()) };
             let payload = read_exactly(&mut reader, length).await?;
@@ -431,61 +478,8 @@ impl ElectionConnection {
 }
 
 /// Reads this many bytes. Memory grows with received bytes, not with the announced length.
-async fn read_exactly(reader: &mut OwnedReadHalf, length: usize) -> io::Result<Vec<u8>> {
+async fn read_exactly(reader: &mut (impl AsyncRead + Unpin), length: usize) -> io::Result<Vec<u8>> {
     let mut payload = Vec::new();
     let read = reader.take(length as u64).read_to_end(&mut payload).await?;
     if read < length { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(payload) }
-}
-
-async fn accept_connections(mut acceptor: PeerAcceptor, peers: Arc<ElectionPeers>) {
-    let mut number = 0;
-    loop {
-        match acceptor.accept().await {
-            Ok((stream, from)) => {
-                number += 1;
-                let mut unidentified = peers.unidentified();
-                // The task removes its own entry: the lock is held until the entry exists.
-                let forget = {
-                    let peers = peers.clone();
-                    move || peers.unidentified().remove(number)
-                };
-                let welcome = identify_and_admit(number, stream, from, peers.clone());
-                let task = tokio::spawn(close_on_panic("an election connection", forget, welcome));
-                if let Some(oldest) = unidentified.add(number, task.abort_handle()) {
-                    oldest.abort();
-                }
-            }
-            Err(error) => {
-                warn!(%error, "an election connection could not be accepted; trying again");
-                sleep(RETRY_DELAY).await;
-            }
-        }
-    }
-}
-
-/// Reads the id of the connecting server and hands the connection to its peer.
-async fn identify_and_admit(number: u64, stream: TcpStream, from: SocketAddr, peers: Arc<ElectionPeers>) {
-    let identified = timeout(peers.identification_timeout, introduce(stream, peers.keep_alive)).await;
-    peers.unidentified().remove(number);
-    let Ok(Ok((message, stream))) = identified else {
-        debug!(%from, "a connection on the election port did not say who it is");
-        return;
-    };
-    let server = message.server;
-    match peers.admit(server, &message.addresses, from) {
-        None => warn!(
-            %from,
-            server = server.0,
-            "a server on the election port was refused: it has the id of this server, or too many that are not in the \
-             configuration are there"
-        ),
-        Some(member) => {
-            // The peer may have been removed; then the server connects again.
-            member.incoming.push(if server > peers.address_book.me {
-                Incoming::Connection(stream)
-            } else {
-                Incoming::DialBack
-            });
-        }
-    }
 }

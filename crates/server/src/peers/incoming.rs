@@ -3,14 +3,15 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
+
+use super::peer_stream::PeerStream;
 
 /// An event of a peer.
 #[derive(Debug)]
 pub(super) enum Incoming {
     /// A connection to use.
-    Connection(TcpStream),
+    Connection(PeerStream),
     /// The peer has the smaller id and asks to be dialed.
     DialBack,
     /// The peer is not in the config any more.
@@ -26,7 +27,7 @@ pub(super) struct IncomingSlot {
 
 #[derive(Debug, Default)]
 struct PendingIncoming {
-    connection: Option<TcpStream>,
+    connection: Option<PeerStream>,
     dial_back: bool,
     removed: bool,
 }
@@ -77,7 +78,7 @@ mod tests {
     use std::time::Duration;
 
     use tokio::io::AsyncReadExt;
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
     use tokio::time::timeout;
 
     use super::*;
@@ -93,7 +94,8 @@ mod tests {
         for _ in 0..10 {
             clients.push(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap());
             incoming.push(Incoming::DialBack);
-            incoming.push(Incoming::Connection(listener.accept().await.unwrap().0));
+            let accepted = PeerStream::plain(listener.accept().await.unwrap().0);
+            incoming.push(Incoming::Connection(accepted));
         }
         let last = clients.pop().unwrap();
         for mut client in clients {
@@ -102,7 +104,7 @@ mod tests {
             assert_eq!(read.unwrap(), 0);
         }
         let Incoming::Connection(used) = incoming.next().await else { panic!("a connection is there") };
-        assert_eq!(used.peer_addr().unwrap(), last.local_addr().unwrap());
+        assert_eq!(used.tcp().peer_addr().unwrap(), last.local_addr().unwrap());
         incoming.push(Incoming::DialBack);
         assert!(matches!(incoming.next().await, Incoming::DialBack));
         incoming.push(Incoming::DialBack);

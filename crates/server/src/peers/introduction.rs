@@ -3,32 +3,29 @@
 
 use std::io;
 
-use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt};
 use zebu_proto::Reader;
 use zebu_proto::quorum::InitialMessage;
 use zebu_proto::quorum::election::ADDRESS_BYTES_MAX;
 
-use super::dial::prepare_for_election;
+use super::protection::{PeerRefusal, recognize_protection};
 
-/// Reads the initial message of a connection.
-pub(super) async fn introduce(
-    mut stream: TcpStream,
-    keep_alive: bool,
-) -> io::Result<(InitialMessage, TcpStream)> {
-    prepare_for_election(&stream, keep_alive)?;
+/// Reads the initial message of a connection. A server that begins with TLS has other settings.
+pub(super) async fn introduce(stream: &mut (impl AsyncRead + Unpin)) -> Result<InitialMessage, PeerRefusal> {
     let mut bytes = vec![0; 8];
     stream.read_exact(&mut bytes).await?;
+    if let Some(refusal) = recognize_protection(&bytes) {
+        return Err(refusal);
+    }
     if bytes[0] & 0x80 != 0 {
         bytes.resize(20, 0);
         stream.read_exact(&mut bytes[8..]).await?;
         let length = i32::from_be_bytes([bytes[16], bytes[17], bytes[18], bytes[19]]);
         let length = usize::try_from(length).ok().filter(|length| *length <= ADDRESS_BYTES_MAX);
-        let Some(length) = length else { return Err(io::ErrorKind::InvalidData.into()) };
+        let Some(length) = length else { return Err(io::Error::from(io::ErrorKind::InvalidData).into()) };
         bytes.resize(20 + length, 0);
         stream.read_exact(&mut bytes[20..]).await?;
     }
     let message = InitialMessage::decode(&mut Reader::new(&bytes));
-    let message = message.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-    Ok((message, stream))
+    Ok(message.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?)
 }

@@ -1,6 +1,7 @@
 //! The task of one link: reads and writes packets, and snapshots between them.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,18 +10,19 @@ use tracing::{debug, error};
 use zebu_proto::jute::DecodeError;
 use zebu_proto::quorum::packet_length::{PacketLength, packet_length};
 use zebu_proto::quorum::{AuthCache, Packet};
-use zebu_proto::{Reader, Zxid};
+use zebu_proto::{Reader, ServerId, Zxid};
 use zebu_runtime::{SendProgress, SnapshotReceiver, SnapshotSender};
 use zebu_zab::{LinkId, PeerEvent};
 
 use super::links::Links;
 use super::outbox::{Outbox, WriteJob};
+use super::peer_stream::{LinkReader, PeerCertificate};
+use super::protection::recognize_protection;
 use super::read_gate::ReadGate;
 use super::{sync_log, unlisted};
 use crate::core::context::ServerContext;
 use crate::core::inbox::ControlEvent;
 use crate::settings;
-use crate::sync::ReadHalf;
 
 /// Sent weight after which the core is woken; a smaller weight waits for the next round. It is a
 /// fraction of a learner's window, so that free window is used soon.
@@ -48,15 +50,32 @@ const RETAINED_BUFFER_BYTES: usize = 1 << 20;
 /// Longest packet in which a learner identifies itself.
 const LEARNER_INFO_BYTES_MAX: usize = 4 << 10;
 
+/// The side that opened the connection of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LinkOrigin {
+    /// This server, which dialed that one.
+    Dialed { to: ServerId },
+    /// The peer, at this address.
+    Accepted { from: SocketAddr },
+}
+
+/// The facts about the peer of a link that its connection shows.
+#[derive(Debug)]
+pub(super) struct LinkPeer {
+    pub(super) origin: LinkOrigin,
+    pub(super) certificate: PeerCertificate,
+}
+
 /// Runs a link until one side ends it.
 pub(super) async fn run_link(
     link: LinkId,
-    reader: ReadHalf,
+    peer: LinkPeer,
+    reader: LinkReader,
     outbox: Arc<Outbox>,
     links: Arc<Links>,
     shared: Arc<ServerContext>,
 ) {
-    let reading = read_packets(link, reader, outbox.read_gate(), &links, &shared);
+    let reading = read_packets(link, &peer, reader, outbox.read_gate(), &links, &shared);
     let writing = write_packets(link, &outbox, &links, &shared);
     let result = tokio::select! {
         result = reading => result,
@@ -65,6 +84,9 @@ pub(super) async fn run_link(
     };
     if let Err(error) = result {
         debug!(link = link.0, %error, "a link to another member has ended");
+        if let LinkOrigin::Dialed { to } = peer.origin {
+            links.protection().log_refused_by(to, error);
+        }
     }
     links.link_ended(link);
 }
@@ -99,7 +121,10 @@ async fn write_packets(
             }
             WriteJob::Wait => outbox.wait_for_wakeup().await,
             // The connection shuts down when the last owner drops the outbox.
-            WriteJob::Close => return Ok(()),
+            WriteJob::Close => {
+                outbox.shut_down().await;
+                return Ok(());
+            }
         }
     }
 }
@@ -136,7 +161,8 @@ fn report_snapshot_progress(link: LinkId, links: &Links, last_report: &mut Insta
 
 async fn read_packets(
     link: LinkId,
-    mut reader: ReadHalf,
+    peer: &LinkPeer,
+    mut reader: LinkReader,
     read_gate: &ReadGate,
     links: &Links,
     shared: &ServerContext,
@@ -165,6 +191,9 @@ async fn read_packets(
         if reader.read_buf(&mut buffer).await? == 0 {
             return Ok(());
         }
+        if !identified {
+            check_first_bytes(peer, &buffer, links)?;
+        }
         loop {
             if let Some(receiving) = &mut receiver {
                 let invalid = |flaw| io::Error::new(io::ErrorKind::InvalidData, flaw);
@@ -183,12 +212,13 @@ async fn read_packets(
             start += length;
             let Some(packet) = packet else { continue };
             events_bytes += length;
-            if !identified {
-                identified = true;
-                if let Packet::FollowerInfo { info, .. } | Packet::ObserverInfo { info, .. } = &packet {
+            if let Packet::FollowerInfo { info, .. } | Packet::ObserverInfo { info, .. } = &packet {
+                check_certificate(peer, info.server, links)?;
+                if !identified {
                     links.mark_identified(link, info.server);
                 }
             }
+            identified = true;
             sync_log::log_received(link, &packet);
             unlisted::log_unlisted_learner(link, &packet, links.address_book());
             if let Packet::Snap { zxid } = packet {
@@ -206,6 +236,24 @@ async fn read_packets(
             shared.core.run_or_wake(&shared.inbox, amount);
         }
     }
+}
+
+/// Refuses a connection that begins with TLS or SASL although this port has none.
+fn check_first_bytes(peer: &LinkPeer, bytes: &[u8], links: &Links) -> io::Result<()> {
+    let Some(refusal) = recognize_protection(bytes) else { return Ok(()) };
+    if let LinkOrigin::Accepted { from } = peer.origin {
+        links.protection().log_refused(from, None, &refusal);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidData, refusal))
+}
+
+/// Refuses a learner whose certificate belongs to another server than the one that it says to be.
+fn check_certificate(peer: &LinkPeer, server: ServerId, links: &Links) -> io::Result<()> {
+    let Err(refusal) = links.protection().check_server(&peer.certificate, server) else { return Ok(()) };
+    if let LinkOrigin::Accepted { from } = peer.origin {
+        links.protection().log_refused(from, Some(server), &refusal);
+    }
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, refusal))
 }
 
 /// Decodes the first packet if it is complete. A packet of an unknown type is skipped, as ZooKeeper

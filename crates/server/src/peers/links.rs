@@ -2,13 +2,14 @@
 //! belongs to.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use tokio::net::TcpStream;
 use tokio::time::sleep;
 use tracing::{debug, warn};
+use zebu_metrics::Summary;
 use zebu_proto::ServerId;
 use zebu_proto::quorum::Packet;
 use zebu_runtime::apply_tail;
@@ -17,16 +18,20 @@ use zebu_zab::{EncodedTxn, LearnerPort, LinkId, PeerEvent};
 
 use super::acceptor::PeerAcceptor;
 use super::address_book::AddressBook;
-use super::link;
+use super::link::{self, LinkOrigin, LinkPeer};
 use super::log_feed::LogFeed;
 use super::outbox::Outbox;
 use super::panics::close_on_panic;
+use super::peer_stream::{LinkWriter, PeerStream};
+use super::peer_tls::PeerTls;
+use super::protected_accept::{UnauthenticatedLearners, accept_protected};
+use super::protection::{PeerProtection, PeerRefusal};
 use super::unidentified::UnidentifiedConnections;
 use crate::core::context::ServerContext;
 use crate::core::inbox::ControlEvent;
 use crate::metrics::ServerMetrics;
 use crate::ports::peer_ports::PeerPort;
-use crate::sync::{self, Mutex, MutexGuard, WriteHalf};
+use crate::sync::{Mutex, MutexGuard};
 
 /// Wait after a failed accept.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -38,6 +43,8 @@ pub(super) struct Links {
     state: Mutex<OpenLinks>,
     log_feed: LogFeed,
     accepted_count: AtomicU64,
+    protection: PeerProtection,
+    unauthenticated: UnauthenticatedLearners,
 }
 
 #[derive(Debug)]
@@ -49,18 +56,33 @@ struct OpenLinks {
     received_snapshots: BTreeMap<LinkId, Tree>,
     /// Outboxes to flush at the end of a round.
     unflushed: Vec<(LinkId, Arc<Outbox>)>,
+    /// The bytes that wait for each identified learner.
+    queue_bytes: BTreeMap<LinkId, Arc<Summary>>,
 }
 
 impl Links {
-    pub(super) fn new(shared: Arc<ServerContext>, address_book: Arc<AddressBook>) -> Links {
+    pub(super) fn new(
+        shared: Arc<ServerContext>,
+        address_book: Arc<AddressBook>,
+        tls: Option<Arc<PeerTls>>,
+    ) -> Links {
         let open = OpenLinks {
             outboxes: BTreeMap::new(),
             unidentified: UnidentifiedConnections::new(PeerPort::Quorum),
             received_snapshots: BTreeMap::new(),
             unflushed: Vec::new(),
+            queue_bytes: BTreeMap::new(),
         };
-        let log_feed = LogFeed::default();
-        Links { shared, address_book, state: Mutex::new(open), log_feed, accepted_count: AtomicU64::new(0) }
+        let protection = PeerProtection::new(PeerPort::Quorum, &shared, &address_book, tls);
+        Links {
+            shared,
+            address_book,
+            state: Mutex::new(open),
+            log_feed: LogFeed::default(),
+            accepted_count: AtomicU64::new(0),
+            protection,
+            unauthenticated: UnauthenticatedLearners::default(),
+        }
     }
 
     /// Accepts learners at a port. The core decides whether this server leads them.
@@ -72,13 +94,11 @@ impl Links {
                         debug!(%from, %error, "a learner was gone before it was heard");
                         continue;
                     }
-                    let link = LinkId::accepted(self.accepted_count.fetch_add(1, Relaxed) + 1);
-                    let event = match learner_port {
-                        LearnerPort::Quorum => PeerEvent::Accepted { link },
-                        LearnerPort::ObserverMaster => PeerEvent::ObserverAccepted { link },
-                    };
-                    self.start_link(link, stream, event);
-                    self.track_unidentified(link);
+                    if self.protection.is_on() {
+                        accept_protected(&self, stream, from, learner_port);
+                    } else {
+                        self.start_accepted(PeerStream::plain(stream), from, learner_port);
+                    }
                 }
                 Err(error) => {
                     warn!(%error, "a learner could not be accepted; trying again");
@@ -88,6 +108,22 @@ impl Links {
         }
     }
 
+    /// Starts the link of a learner whose connection is protected as configured.
+    pub(super) fn start_accepted(
+        self: &Arc<Self>,
+        stream: PeerStream,
+        from: SocketAddr,
+        learner_port: LearnerPort,
+    ) {
+        let link = LinkId::accepted(self.accepted_count.fetch_add(1, Relaxed) + 1);
+        let event = match learner_port {
+            LearnerPort::Quorum => PeerEvent::Accepted { link },
+            LearnerPort::ObserverMaster => PeerEvent::ObserverAccepted { link },
+        };
+        self.start_link(link, stream, LinkOrigin::Accepted { from }, event);
+        self.track_unidentified(link);
+    }
+
     pub(super) fn dial(self: &Arc<Self>, link: LinkId, to: ServerId, learner_port: LearnerPort) {
         let links = self.clone();
         let dial = async move {
@@ -95,12 +131,18 @@ impl Links {
                 LearnerPort::Quorum => PeerPort::Quorum,
                 LearnerPort::ObserverMaster => PeerPort::ObserverMaster,
             };
-            match links.address_book.connect(to, port).await {
+            let connecting = async {
+                let stream = links.address_book.connect(to, port).await?;
+                let mut stream = links.protection.dial_tls(stream, to).await?;
+                links.protection.dial_sasl(&mut stream, to).await?;
+                Ok::<PeerStream, PeerRefusal>(stream)
+            };
+            match connecting.await {
                 Ok(stream) => {
-                    links.start_link(link, stream, PeerEvent::Dialed { link });
+                    links.start_link(link, stream, LinkOrigin::Dialed { to }, PeerEvent::Dialed { link });
                 }
-                Err(error) => {
-                    debug!(server = to.0, %error, "a leader cannot be reached");
+                Err(refusal) => {
+                    links.protection.log_dial_failure(to, &refusal);
                     links.push_event(PeerEvent::DialFailed { link });
                 }
             }
@@ -112,6 +154,14 @@ impl Links {
 
     pub(super) fn address_book(&self) -> &AddressBook {
         &self.address_book
+    }
+
+    pub(super) fn protection(&self) -> &PeerProtection {
+        &self.protection
+    }
+
+    pub(super) fn unauthenticated(&self) -> &UnauthenticatedLearners {
+        &self.unauthenticated
     }
 
     pub(super) fn shared(&self) -> &ServerContext {
@@ -154,8 +204,13 @@ impl Links {
 
     /// Writes the queued packets, as far as the sockets take them without waiting.
     pub(super) fn flush(&self) {
-        for (link, outbox) in self.lock().unflushed.drain(..) {
+        let mut open = self.lock();
+        let OpenLinks { unflushed, queue_bytes, .. } = &mut *open;
+        for (link, outbox) in unflushed.drain(..) {
             let weight = outbox.flush();
+            if let Some(summary) = queue_bytes.get(&link) {
+                summary.record(outbox.queued_bytes() as u64);
+            }
             if weight > 0 {
                 // The core calls this and runs already, so no wakeup is needed.
                 self.push_event_lazy(PeerEvent::Sent { link, weight });
@@ -168,6 +223,7 @@ impl Links {
         let mut open = self.lock();
         open.unidentified.remove(link.0);
         open.received_snapshots.remove(&link);
+        open.queue_bytes.remove(&link);
         if let Some(outbox) = open.outboxes.remove(&link) {
             outbox.close();
         }
@@ -200,7 +256,12 @@ impl Links {
     /// Records the server of a link. A link of an unknown server stays among the unidentified.
     pub(super) fn mark_identified(&self, link: LinkId, server: ServerId) {
         if self.address_book.is_known(server) {
-            self.lock().unidentified.remove(link.0);
+            let queue = self.shared.metrics.learner_queue_bytes.of(&server.0.to_string());
+            let mut open = self.lock();
+            open.unidentified.remove(link.0);
+            if open.outboxes.contains_key(&link) {
+                open.queue_bytes.insert(link, queue);
+            }
         }
     }
 
@@ -240,6 +301,7 @@ impl Links {
     pub(super) fn link_ended(&self, link: LinkId) {
         let mut open = self.lock();
         open.unidentified.remove(link.0);
+        open.queue_bytes.remove(&link);
         let was_open = open.outboxes.remove(&link).is_some();
         drop(open);
         if was_open {
@@ -250,13 +312,26 @@ impl Links {
 
     /// Starts a link. It is registered before the core learns of it, because the core may close it
     /// at once. The event comes before all packets.
-    pub(super) fn start_link(self: &Arc<Self>, link: LinkId, stream: TcpStream, event: PeerEvent) {
-        let (reader, writer) = sync::split(stream);
+    pub(super) fn start_link(
+        self: &Arc<Self>,
+        link: LinkId,
+        stream: PeerStream,
+        origin: LinkOrigin,
+        event: PeerEvent,
+    ) {
+        let certificate = stream.certificate().clone();
+        let (reader, writer) = stream.into_link_halves();
         let outbox = self.register(link, writer, event);
-        self.spawn(link, link::run_link(link, reader, outbox, self.clone(), self.shared.clone()));
+        let peer = LinkPeer { origin, certificate };
+        self.spawn(link, link::run_link(link, peer, reader, outbox, self.clone(), self.shared.clone()));
     }
 
-    pub(super) fn register(&self, link: LinkId, writer: WriteHalf, event: PeerEvent) -> Arc<Outbox> {
+    pub(super) fn register(
+        &self,
+        link: LinkId,
+        writer: impl Into<LinkWriter>,
+        event: PeerEvent,
+    ) -> Arc<Outbox> {
         let outbox = Arc::new(Outbox::new(writer));
         self.lock().outboxes.insert(link, outbox.clone());
         self.push_event(event);

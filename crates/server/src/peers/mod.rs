@@ -14,6 +14,11 @@ mod links;
 mod log_feed;
 mod outbox;
 mod panics;
+mod peer_sasl;
+mod peer_stream;
+mod peer_tls;
+mod protected_accept;
+mod protection;
 mod read_gate;
 mod sync_log;
 #[cfg(test)]
@@ -41,6 +46,7 @@ use election::ElectionPort;
 use links::Links;
 use log_feed::LogReadRequest;
 use panics::CloseOnPanic;
+use peer_tls::PeerTls;
 
 /// Executes effects of the core on the network.
 pub(crate) struct Peers {
@@ -66,10 +72,15 @@ impl Peers {
         let address_book = Arc::new(AddressBook::new(&shared.config));
         let retries = shared.config.membership.peers.bind_retries;
         let open = |port| PeerAcceptor::open(port, address_book.own_endpoints(port), retries);
+        let tls = PeerTls::open(&shared.config.security.quorum_tls, &address_book)?;
+        if let Some(tls) = &tls {
+            shared.protection.set_quorum_tls(tls.family());
+        }
         let election_port = open(PeerPort::Election).await?;
         let quorum_port = open(PeerPort::Quorum).await?;
-        let election = Arc::new(ElectionPort::new(shared.clone(), address_book.clone()));
-        let links = Arc::new(Links::new(shared.clone(), address_book.clone()));
+        let election = Arc::new(ElectionPort::new(shared.clone(), address_book.clone(), tls.clone()));
+        let links = Arc::new(Links::new(shared.clone(), address_book.clone(), tls));
+        links.protection().log_settings();
         let listeners = PeerListeners {
             election: listener(&shared, PeerPort::Election, election.listen(election_port)),
             quorum: listener(

@@ -9,14 +9,16 @@ use std::io;
 use std::sync::PoisonError;
 use std::time::Duration;
 
+use tokio::io::AsyncWriteExt;
 use tokio::task::coop::consume_budget;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
 use zebu_runtime::{QueuedItem, SendQueue};
 
+use super::peer_stream::LinkWriter;
 use super::read_gate::ReadGate;
-use crate::sync::{Mutex, MutexGuard, Notify, WriteHalf};
+use crate::sync::{Mutex, MutexGuard, Notify};
 
 /// Most bytes that the core writes at a time. The task writes more, because the core must not spend
 /// its time on one link.
@@ -28,7 +30,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The outbox of one link. The core bounds its length by the weight that is reported as sent.
 #[derive(Debug)]
 pub(super) struct Outbox {
-    writer: WriteHalf,
+    writer: LinkWriter,
     state: Mutex<OutboxState>,
     /// Wakes the task.
     task_wakeup: Notify,
@@ -66,10 +68,10 @@ pub(super) enum WriteJob {
 }
 
 impl Outbox {
-    pub(super) fn new(writer: WriteHalf) -> Outbox {
+    pub(super) fn new(writer: impl Into<LinkWriter>) -> Outbox {
         let state = OutboxState { queue: SendQueue::default(), writer_owner: WriterOwner::Free };
         Outbox {
-            writer,
+            writer: writer.into(),
             state: Mutex::new(state),
             task_wakeup: Notify::new(),
             read_gate: ReadGate::default(),
@@ -113,6 +115,11 @@ impl Outbox {
         }
         self.wake_task(&mut state);
         0
+    }
+
+    /// Bytes that wait for the socket.
+    pub(super) fn queued_bytes(&self) -> usize {
+        self.lock().queue.bytes().len()
     }
 
     /// Closes the outbox. Queued packets are still sent.
@@ -163,18 +170,19 @@ impl Outbox {
         }
     }
 
-    async fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
+    async fn write(&self, bytes: &[u8]) -> io::Result<()> {
         // The socket may accept bytes for long; other tasks of the thread must run too.
         consume_budget().await;
-        while !bytes.is_empty() {
-            match self.writer.try_write(bytes) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => bytes = &bytes[written..],
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writer.writable().await?,
-                Err(error) => return Err(error),
-            }
+        self.writer.write_all(bytes).await
+    }
+
+    /// Announces the end of a TLS link on which everything is written.
+    pub(super) async fn shut_down(&self) {
+        if let LinkWriter::TaskOnly(half) = &self.writer {
+            let shutdown = async { half.lock().await.shutdown().await };
+            // The link is over; a peer that does not read finds the end of the connection.
+            let _ = timeout(CLOSE_TIMEOUT, shutdown).await;
         }
-        Ok(())
     }
 
     async fn close_timeout(&self) {

@@ -5,23 +5,28 @@ use zebu_proto::quorum::Packet;
 use zebu_zab::LinkId;
 
 use crate::metrics::ServerMetrics;
+use crate::metrics::syncing::SyncKind;
 
 /// Records a packet that is sent to a peer.
 pub(super) fn record_sent(link: LinkId, packet: &Packet, metrics: &ServerMetrics) {
     match packet {
         Packet::Diff { zxid } => {
             metrics.diffs_sent.increment();
+            metrics.syncing.begin(link, SyncKind::Diff);
             info!(link = link.0, %zxid, kind = "DIFF", "a member gets the transactions that it lacks");
         }
         Packet::Trunc { zxid } => {
             metrics.truncations_sent.increment();
+            metrics.syncing.begin(link, SyncKind::Diff);
             info!(link = link.0, %zxid, kind = "TRUNC", "a member is told to cut its log");
         }
         Packet::Snap { zxid } => {
             metrics.snapshots_sent.increment();
+            metrics.syncing.begin(link, SyncKind::Snap);
             info!(link = link.0, %zxid, kind = "SNAP", "a member gets the whole state");
         }
         Packet::Proposal { zxid, entry } => metrics.proposals.record(zxid.0, entry.len()),
+        Packet::UpToDate => metrics.syncing.end(link),
         Packet::Request { .. }
         | Packet::Ack { .. }
         | Packet::Commit { .. }
@@ -34,7 +39,6 @@ pub(super) fn record_sent(link: LinkId, packet: &Packet, metrics: &ServerMetrics
         | Packet::CommitAndActivate { .. }
         | Packet::NewLeader { .. }
         | Packet::FollowerInfo { .. }
-        | Packet::UpToDate
         | Packet::ObserverInfo { .. }
         | Packet::LeaderInfo { .. }
         | Packet::AckEpoch { .. }

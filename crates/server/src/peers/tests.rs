@@ -19,7 +19,9 @@ use zebu_zab::{EncodedTxn, LearnerPort, LinkId, PeerEvent};
 use super::acceptor::PeerAcceptor;
 use super::address_book::AddressBook;
 use super::election::{ElectionPort, WAITING_VOTES_MAX};
+use super::link::LinkOrigin;
 use super::links::Links;
+use super::peer_stream::PeerStream;
 use super::unidentified::UNIDENTIFIED_MAX;
 use crate::clock::Clock;
 use crate::config::ServerConfig;
@@ -101,7 +103,7 @@ fn largest_vote() -> Vec<u8> {
 async fn votes_that_the_core_does_not_take_wait_with_their_sender() {
     let (shared, address_book) = server();
     let (acceptor, address) = acceptor(PeerPort::Election).await;
-    let election = ElectionPort::new(shared.clone(), address_book);
+    let election = ElectionPort::new(shared.clone(), address_book, None);
     tokio::spawn(election.listen(acceptor));
     let mut peer = TcpStream::connect(address).await.unwrap();
     let mut bytes = Vec::new();
@@ -133,7 +135,7 @@ async fn votes_that_the_core_does_not_take_wait_with_their_sender() {
 async fn the_election_port_keeps_few_who_do_not_say_who_they_are() {
     let (shared, address_book) = server();
     let (acceptor, address) = acceptor(PeerPort::Election).await;
-    let election = ElectionPort::new(shared.clone(), address_book);
+    let election = ElectionPort::new(shared.clone(), address_book, None);
     tokio::spawn(election.listen(acceptor));
     let mut strangers = Vec::new();
     for _ in 0..UNIDENTIFIED_MAX + 10 {
@@ -168,7 +170,7 @@ fn follower_info(server: i64) -> Vec<u8> {
 async fn the_quorum_port_keeps_few_whose_server_is_not_known() {
     let (shared, address_book) = server();
     let (acceptor, address) = acceptor(PeerPort::Quorum).await;
-    let links = Arc::new(Links::new(shared.clone(), address_book));
+    let links = Arc::new(Links::new(shared.clone(), address_book, None));
     tokio::spawn(links.clone().listen(acceptor, LearnerPort::Quorum));
     let mut known = TcpStream::connect(address).await.unwrap();
     known.write_all(&follower_info(2)).await.unwrap();
@@ -216,7 +218,7 @@ async fn a_link_is_not_read_while_the_disk_is_behind() {
     const FAR_BEHIND: usize = 1 << 30;
     let (shared, address_book) = server();
     let (acceptor, address) = acceptor(PeerPort::Quorum).await;
-    let links = Arc::new(Links::new(shared.clone(), address_book));
+    let links = Arc::new(Links::new(shared.clone(), address_book, None));
     tokio::spawn(links.clone().listen(acceptor, LearnerPort::Quorum));
     shared.disk_backlog.add(FAR_BEHIND);
     let mut peer = TcpStream::connect(address).await.unwrap();
@@ -243,7 +245,7 @@ async fn a_link_is_not_read_while_the_disk_is_behind() {
 async fn a_paused_link_is_not_read_until_it_resumes() {
     let (shared, address_book) = server();
     let (acceptor, address) = acceptor(PeerPort::Quorum).await;
-    let links = Arc::new(Links::new(shared.clone(), address_book));
+    let links = Arc::new(Links::new(shared.clone(), address_book, None));
     tokio::spawn(links.clone().listen(acceptor, LearnerPort::Quorum));
     let mut peer = TcpStream::connect(address).await.unwrap();
     let next_packet = || {
@@ -271,7 +273,7 @@ async fn a_paused_link_is_not_read_until_it_resumes() {
 async fn a_first_packet_that_is_long_is_refused() {
     let (shared, address_book) = server();
     let (acceptor, address) = acceptor(PeerPort::Quorum).await;
-    let links = Arc::new(Links::new(shared.clone(), address_book));
+    let links = Arc::new(Links::new(shared.clone(), address_book, None));
     tokio::spawn(links.clone().listen(acceptor, LearnerPort::Quorum));
     let mut stranger = TcpStream::connect(address).await.unwrap();
     let mut bytes = Vec::new();
@@ -284,12 +286,17 @@ async fn a_first_packet_that_is_long_is_refused() {
 #[tokio::test]
 async fn a_state_for_a_role_that_has_ended_is_not_kept() {
     let (shared, address_book) = server();
-    let links = Arc::new(Links::new(shared, address_book));
+    let links = Arc::new(Links::new(shared, address_book, None));
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let mut kept = Vec::new();
     let open = |number: u64, stream: TcpStream| {
         let link = LinkId::dialed(number);
-        links.start_link(link, stream, PeerEvent::Dialed { link });
+        links.start_link(
+            link,
+            PeerStream::plain(stream),
+            LinkOrigin::Dialed { to: ServerId(2) },
+            PeerEvent::Dialed { link },
+        );
         link
     };
     let state = || Tree::new(TreeOptions::default());
@@ -347,7 +354,7 @@ fn created(path: &str, zxid: i64) -> EncodedTxn {
 #[tokio::test]
 async fn a_panic_in_the_task_of_a_link_closes_that_link() {
     let (shared, address_book) = server();
-    let links = Arc::new(Links::new(shared.clone(), address_book));
+    let links = Arc::new(Links::new(shared.clone(), address_book, None));
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let mut peers = Vec::new();
     for number in 1..=2 {

@@ -17,16 +17,17 @@ pub(crate) const BIND_RETRY: Duration = Duration::from_secs(1);
 
 /// Fails if a port is in use. Other errors of an address appear when it is opened.
 pub(crate) fn probe_ports(config: &ServerConfig) -> Result<(), ServeError> {
-    let client = config.listen.client;
-    let addresses = match client {
-        BindAddress::Address(address) => vec![address],
-        BindAddress::AllInterfaces { port } => vec![
-            SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port),
-            SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port),
-        ],
-    };
-    if let Err((_, error)) = check_unused(&addresses) {
-        return Err(ServeError::Listen { address: client.to_string(), reason: error.to_string() });
+    for client in config.listen.client.iter().chain(&config.security.client_tls.secure_address) {
+        let addresses = match *client {
+            BindAddress::Address(address) => vec![address],
+            BindAddress::AllInterfaces { port } => vec![
+                SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port),
+                SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port),
+            ],
+        };
+        if let Err((_, error)) = check_unused(&addresses) {
+            return Err(ServeError::Listen { address: client.to_string(), reason: error.to_string() });
+        }
     }
     for port in [PeerPort::Election, PeerPort::Quorum] {
         probe_peer_port(

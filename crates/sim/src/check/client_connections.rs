@@ -54,7 +54,9 @@ pub(super) fn check_close(checker: &Checker, closing: &ConnectionClose) -> Check
         | DisconnectReason::BadFrame
         | DisconnectReason::OutboxFull
         | DisconnectReason::Throttled
-        | DisconnectReason::Shed => false,
+        | DisconnectReason::Shed
+        | DisconnectReason::SaslTimeout
+        | DisconnectReason::OtherEnsemble => false,
     };
     if allowed {
         return Ok(());

@@ -57,7 +57,7 @@ use zebu_proto::SessionId;
 use zebu_proto::client::SetWatches;
 use zebu_proto::quorum::Packet;
 use zebu_tree::TreeOptions;
-use zebu_zab::{ObserverLog, ObserverMasters, ServingRole};
+use zebu_zab::{ObserverLog, ServingRole};
 
 use crate::committed_history::{CommittedHistory, ReconfigRights};
 use crate::history::{CallEnd, CheckResult, ClientCall, SentRequest, Violation};
@@ -113,7 +113,6 @@ pub(crate) struct Checker {
     pub(crate) tick: VirtualTime,
     pub(crate) syncs: g10_sync::SyncScope,
     pub(crate) local_sessions: LocalSessionSupport,
-    pub(crate) masters: ObserverMasters,
     /// Whether observers write a log.
     pub(crate) observer_log: ObserverLog,
     pub(crate) calls: Vec<ClientCall>,
@@ -161,7 +160,6 @@ impl Checker {
             tick: limits.tick,
             syncs: limits.syncs,
             local_sessions: limits.kinds.local_sessions,
-            masters: limits.kinds.masters,
             observer_log: limits.kinds.observer_log,
             calls: Vec::new(),
             committed: CommittedHistory::new(options, ConfigHistory::new(first), rights, &limits),

@@ -295,6 +295,7 @@ impl Player {
                 _ => {}
             },
             SessionAction::Notify { .. }
+            | SessionAction::Authenticate { .. }
             | SessionAction::Probe { .. }
             | SessionAction::Log(_)
             | SessionAction::End => {}

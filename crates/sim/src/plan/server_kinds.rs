@@ -1,6 +1,8 @@
 //! Faults that aim at the server kinds of a run: at observer masters, at quorums while clients accept
 //! read-only servers, and at snapshot files. Drawn from a random stream of their own.
 
+use zebu_zab::ObserverLog;
+
 use super::{
     Fault, FaultDrawer, LEADER, OBSERVER_MASTER, PacketEnd, PlannedFault, ProtocolStep, SnapshotFailure,
 };
@@ -10,13 +12,14 @@ use crate::queue::{MS, VirtualTime};
 use crate::random::SimRandom;
 
 impl FaultDrawer<'_> {
-    pub(super) fn server_kinds(&self) -> Vec<PlannedFault> {
+    pub(super) fn server_kinds(&mut self) -> Vec<PlannedFault> {
         const PURPOSE: u64 = 18;
         let mut random = SimRandom::new(self.shape.seed, PURPOSE);
         let kinds = self.shape.kinds;
         let mut plan = Vec::new();
+        let safety = self.shape.safety;
         let mut add = |fault: Fault, random: &mut SimRandom| {
-            plan.push(PlannedFault { at: random.below(self.shape.safety), fault });
+            plan.push(PlannedFault { at: random.below(safety), fault });
         };
         for _ in 0..kinds.master_faults {
             let fault = self.master_fault(&mut random);
@@ -34,21 +37,33 @@ impl FaultDrawer<'_> {
             let fault = self.interrupted_sync(&mut random);
             add(fault, &mut random);
         }
+        for _ in 0..kinds.rotten_truncations {
+            let lasts = self.interruption(&mut random);
+            add(self.isolated_leader(lasts), &mut random);
+        }
+        if kinds.rotten_truncations > 0 {
+            let mut order: Vec<usize> = (0..self.shape.servers()).collect();
+            random.shuffle(&mut order);
+            // Observers without a log go back to their disk more often than voters get a TRUNC.
+            if kinds.observer_log == ObserverLog::InMemory {
+                order.sort_by_key(|server| *server < self.shape.voters);
+            }
+            for server in order {
+                let place = random.draw();
+                if self.may_rot(server) {
+                    plan.push(PlannedFault { at: 0, fault: Fault::RotBeforeTruncate { server, place } });
+                }
+            }
+        }
         plan
     }
 
     /// A leader loses its followers with a transaction that only it has, or a sync ends in its middle.
     fn interrupted_sync(&self, random: &mut SimRandom) -> Fault {
-        let tick = self.shape.tick();
-        let lasts = random.skewed(tick / 2, tick * (self.shape.sync_limit + 4));
+        let lasts = self.interruption(random);
         match random.below(6) {
             0 => Fault::Kill { server: LEADER, down: lasts },
-            1 => {
-                let leader = Host(LEADER);
-                let others = (0..self.shape.servers()).map(Host);
-                let paths = others.flat_map(|other| [(leader, other), (other, leader)]).collect();
-                Fault::Cut { name: FaultKind::Isolate, paths, lasts }
-            }
+            1 => self.isolated_leader(lasts),
             2 => Fault::Kill { server: random.index(self.shape.servers()), down: 2 * lasts },
             _ => {
                 let (on, when) = random.pick(&[
@@ -58,6 +73,19 @@ impl FaultDrawer<'_> {
                 Fault::EndAtStep { on, when, skip: random.below(3), down: lasts, survives: None }
             }
         }
+    }
+
+    fn interruption(&self, random: &mut SimRandom) -> VirtualTime {
+        let tick = self.shape.tick();
+        random.skewed(tick / 2, tick * (self.shape.sync_limit + 4))
+    }
+
+    /// A leader is cut off from all servers, with transactions that only it has.
+    fn isolated_leader(&self, lasts: VirtualTime) -> Fault {
+        let leader = Host(LEADER);
+        let others = (0..self.shape.servers()).map(Host);
+        let paths = others.flat_map(|other| [(leader, other), (other, leader)]).collect();
+        Fault::Cut { name: FaultKind::Isolate, paths, lasts }
     }
 
     /// A server that observers are connected to stops, pauses, or loses its leader or its observers.

@@ -18,6 +18,9 @@ const SNAPSHOT_FAULTS_PERMILLE: u64 = 120;
 /// Runs in which servers stop during synchronization again and again, of a thousand.
 const INTERRUPTED_SYNCS_PERMILLE: u64 = 50;
 
+/// Runs in which bits change before a truncation, of a thousand.
+const ROTTEN_TRUNCATIONS_PERMILLE: u64 = 80;
+
 /// The most servers of a run.
 const SERVERS_MAX: usize = 9;
 
@@ -37,6 +40,8 @@ pub(crate) struct ServerKinds {
     pub(crate) snapshot_faults: u64,
     /// Servers that stop during synchronization.
     pub(crate) interrupted_syncs: u64,
+    /// Truncations that find a damaged history, and leaders that are cut off to cause them.
+    pub(crate) rotten_truncations: u64,
 }
 
 impl ServerKinds {
@@ -50,6 +55,7 @@ impl ServerKinds {
         leaderless_faults: 0,
         snapshot_faults: 0,
         interrupted_syncs: 0,
+        rotten_truncations: 0,
     };
 }
 
@@ -90,6 +96,12 @@ impl RunParameters {
             self.disk.snap_count = self.disk.snap_count.min(random.between(4, 40));
         }
         self.draw_interrupted_syncs(&mut random);
+        let rots =
+            if self.kinds.observer_log == ObserverLog::InMemory { 500 } else { ROTTEN_TRUNCATIONS_PERMILLE };
+        if random.permille(rots) {
+            self.kinds.rotten_truncations = random.between(3, 12);
+            self.raise(OperationKind::Set, 20);
+        }
     }
 
     /// A learner that has installed the snapshot of a leader, and stopped before it accepted the leader's

@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 use std::rc::Rc;
 
+use super::bit_rot::DiskImage;
 use crate::plan::SnapshotFailure;
 use zebu_storage::crash_disk::{CrashDisk, CrashDiskFile, CrashDiskLock};
 use zebu_storage::disk::{Access, Disk, DiskFile, LockRefused, ReadAt};
@@ -169,6 +170,16 @@ impl FaultyDisk {
         faults.power_off_after = None;
         faults.full = false;
         faults.snapshots = None;
+    }
+
+    /// All files with their bytes.
+    pub(crate) fn image(&self) -> DiskImage {
+        self.model.image()
+    }
+
+    /// Flips one bit of a file. The process does not notice before it reads the file.
+    pub(crate) fn flip_bit(&self, path: &Path, at: usize, bit: u32) {
+        self.model.flip_bit_at(path, at, bit).expect("the file is in the image");
     }
 
     pub(crate) fn power(&self) -> PowerState {

@@ -1,6 +1,7 @@
 //! A server of the simulated ensemble: the shipped node, tree and storage, with a simulated edge. It owns its
 //! process while it runs, and its disk always.
 
+pub(crate) mod bit_rot;
 pub(crate) mod disk;
 pub(crate) mod member_files;
 pub(crate) mod process;

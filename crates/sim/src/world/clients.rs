@@ -93,7 +93,11 @@ impl World {
                 self.session_status(client, status.state, status.session.id);
             }
             SessionAction::Probe { server } => self.probe(client, &server),
-            SessionAction::Notify { .. } | SessionAction::Log(_) | SessionAction::End => {}
+            // No client of the simulator has a Kerberos login.
+            SessionAction::Notify { .. }
+            | SessionAction::Authenticate { .. }
+            | SessionAction::Log(_)
+            | SessionAction::End => {}
         }
     }
 

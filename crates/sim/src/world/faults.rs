@@ -1,11 +1,8 @@
 //! Faults of the plan: how they begin and end.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use zebu_storage::crash_disk::{Crash, CrashDisk};
-use zebu_storage::format::durable::{self, SyncWatermark};
-use zebu_storage::format::names::parse_log;
 
 use super::{RunPhase, World};
 use crate::check::purged_files::valid_snapshots;
@@ -13,6 +10,7 @@ use crate::context::Breakpoint;
 use crate::network::{CloseNotice, Host};
 use crate::plan::{Fault, LEADER, OBSERVER_MASTER, RottenFile};
 use crate::queue::{SimEvent, VirtualTime};
+use crate::server::bit_rot;
 use crate::server::start::directories;
 
 impl World {
@@ -45,6 +43,7 @@ impl World {
             | Fault::DiskHangs { server, .. }
             | Fault::SlowSnapshots { server, .. }
             | Fault::FailingSnapshots { server, .. }
+            | Fault::RotBeforeTruncate { server, .. }
             | Fault::BitRot { server, .. } => resolve(server),
             Fault::PowerLoss { servers, .. } => servers.iter_mut().for_each(resolve),
             Fault::Cut { paths, .. } => {
@@ -221,6 +220,9 @@ impl World {
                 }
                 self.core.push(now + lasts, SimEvent::FaultEnds { index });
             }
+            Fault::RotBeforeTruncate { server, place } => {
+                self.core.truncate_rot.insert(server, place);
+            }
             Fault::BitRot { server, file, place, down } => self.rot(server, file, place, down),
             Fault::ClientStalls { client, lasts } => {
                 let it = &mut self.clients[client];
@@ -306,12 +308,7 @@ impl World {
             RottenFile::Epoch => &["currentEpoch", "acceptedEpoch"],
         };
         let image = machine.disk.image();
-        let is_meant = |path: &std::path::Path| {
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            prefixes.iter().any(|prefix| name.starts_with(prefix))
-        };
-        let meant: Vec<_> =
-            image.iter().filter(|(path, bytes)| is_meant(path) && !bytes.is_empty()).collect();
+        let meant = bit_rot::files(&image, prefixes);
         if meant.is_empty() {
             return;
         }
@@ -327,7 +324,7 @@ impl World {
         let (path, bytes) = chosen.copied().unwrap_or(meant[place as usize % meant.len()]);
         let mut bytes = bytes.clone();
         let at = (place >> 16) as usize % bytes.len();
-        if file == RottenFile::Log && is_behind_the_note(&image, path, at) {
+        if file == RottenFile::Log && bit_rot::is_behind_the_note(&image, path, at) {
             self.core.trace_line(format_args!("s{server}: no bit rot where it looks like a power loss"));
             return;
         }
@@ -378,22 +375,4 @@ fn replaceable_snapshot(disk: &CrashDisk, installed: i64) -> Option<PathBuf> {
     let valid = valid_snapshots(disk, &directories);
     let [newest, older, ..] = valid[..] else { return None };
     (older.0 >= installed).then(|| directories.snapshots().join(format!("snapshot.{:x}", newest.0)))
-}
-
-/// Whether a position in a log is after the sync watermark, where a power failure may have torn it. A change
-/// there looks like an end that was never written. The combination of two such failures is documented, not
-/// covered.
-fn is_behind_the_note(image: &BTreeMap<PathBuf, Vec<u8>>, path: &Path, at: usize) -> bool {
-    let first = |path: &Path| Some(parse_log(path.file_name()?.to_str()?)?.zxid);
-    let Some(log) = first(path) else { return false };
-    if image.keys().filter_map(|path| first(path)).any(|other| other > log) {
-        return false;
-    }
-    let note = image.get(&path.with_file_name(durable::NAME));
-    let noted = match note.and_then(|bytes| SyncWatermark::decode_file(bytes)) {
-        Some(note) if note.log == log => note.offset as usize,
-        Some(_) | None => 0,
-    };
-    let written = image[path].iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    (noted..written).contains(&at)
 }

@@ -78,6 +78,7 @@ impl World {
         let mut hosts: Vec<Host> = self.healed.iter().map(|&server| Host(server)).collect();
         hosts.extend((0..shape.clients).map(|client| self.client_host(client)));
         self.core.network.heal_all(&hosts, now, &mut self.core.queue);
+        self.core.truncate_rot.clear();
         for server in 0..self.servers.len() {
             let is_healed = self.healed.contains(&server);
             let machine = &mut self.servers[server];

@@ -118,7 +118,7 @@ impl TestServerBuilder {
             return Err(TestServerError::Config(errors.join("; ")));
         };
         // Behind the wire any port will do.
-        config.listen.client = BindAddress::Address((Ipv4Addr::LOCALHOST, 0).into());
+        config.listen.client = Some(BindAddress::Address((Ipv4Addr::LOCALHOST, 0).into()));
         Ok(config)
     }
 }

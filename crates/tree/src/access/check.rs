@@ -53,7 +53,7 @@ pub fn user_name<'a>(id: &'a Id, policy: &Policy) -> &'a str {
     let text = id.id.as_deref().unwrap_or_default();
     match id.scheme.as_deref().and_then(|scheme| Provider::of(scheme, policy)) {
         Some(Provider::Digest) => text.split(':').next().unwrap_or_default(),
-        Some(Provider::Ip) => text,
+        Some(Provider::Ip | Provider::X509 | Provider::Sasl(_) | Provider::Ensemble) => text,
         None => "",
     }
 }
@@ -61,6 +61,7 @@ pub fn user_name<'a>(id: &'a Id, policy: &Policy) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::SaslScheme;
     use crate::access::policy::DigestScheme;
     use zebu_proto::Permissions;
 
@@ -93,6 +94,30 @@ mod tests {
     }
 
     #[test]
+    fn x509_names_match_as_they_are_written() {
+        let mut policy = Policy::default();
+        let client: Credentials = [Id::new("x509", "CN=a,O=b")].into_iter().collect();
+        let acl = [Acl::new(31, "x509", "CN=a,O=b")];
+        let store = |id: &str, policy: &Policy| {
+            crate::access::fixup_acl(Some(vec![Acl::new(31, "x509", id)].into()), &client, policy).is_ok()
+        };
+        assert!(!allowed(&acl, Permissions::READ, &client, &policy), "not registered");
+        assert!(!store("CN=a,O=b", &policy));
+        policy.auth.x509 = crate::access::X509Scheme::Enabled;
+        assert!(allowed(&acl, Permissions::READ, &client, &policy));
+        for other in ["CN=a, O=b", "cn=a,O=b", "O=b,CN=a", ""] {
+            assert!(!allowed(&[Acl::new(31, "x509", other)], Permissions::READ, &client, &policy));
+            assert!(store(other, &policy), "{other}");
+        }
+        for invalid in ["a", "FOO=x", "CN=a,"] {
+            assert!(!store(invalid, &policy), "{invalid}");
+        }
+        let auth = crate::access::fixup_acl(Some(vec![Acl::new(31, "auth", "")].into()), &client, &policy);
+        assert_eq!(&auth.unwrap()[..], &acl, "a certificate is proven");
+        assert_eq!(user_name(&Id::new("x509", "CN=a,O=b"), &policy), "CN=a,O=b");
+    }
+
+    #[test]
     fn who_is_above_acls() {
         let closed = [Acl::new(0, "world", "anyone")];
         let mut policy = Policy::default();
@@ -106,6 +131,22 @@ mod tests {
             ..Policy::default()
         };
         assert!(!allowed(&[Acl::new(31, "digest", "bob:hash")], Permissions::READ, &bob(), &policy));
+    }
+
+    #[test]
+    fn sasl_entries_need_the_registered_scheme() {
+        let mut bob = Credentials::of_peer("10.1.2.3".parse().unwrap());
+        bob.add(Id::new("sasl", "bob"));
+        let acl = [Acl::new(31, "sasl", "bob")];
+        let mut policy = Policy::default();
+        assert!(!allowed(&acl, Permissions::WRITE, &bob, &policy));
+        assert_eq!(user_name(&Id::new("sasl", "bob"), &policy), "");
+        policy.auth.sasl = Some(SaslScheme { any_user_id: Some("users".into()) });
+        assert!(allowed(&acl, Permissions::WRITE, &bob, &policy));
+        assert!(allowed(&[Acl::new(31, "sasl", "users")], Permissions::READ, &bob, &policy));
+        assert!(!allowed(&[Acl::new(31, "sasl", "eve")], Permissions::READ, &bob, &policy));
+        assert!(!allowed(&[Acl::new(31, "digest", "bob")], Permissions::READ, &bob, &policy));
+        assert_eq!(user_name(&Id::new("sasl", "svc/h@R"), &policy), "svc/h@R");
     }
 
     #[test]

@@ -7,8 +7,9 @@ use sha2::Digest;
 use zebu_proto::Id;
 use zebu_proto::jute::decode_text;
 
+use crate::access::credentials::Credentials;
 use crate::access::java_split;
-use crate::access::policy::{DigestScheme, Policy};
+use crate::access::policy::{DigestScheme, Policy, X509Scheme};
 
 /// The hash of the `digest` scheme, under the names of the Java runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -74,17 +75,24 @@ impl DigestAlgorithm {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
     /// No provider is registered for this scheme.
-    #[error("authentication scheme {0:?} is not registered; the client must use digest or ip")]
+    #[error(
+        "authentication scheme {0:?} is not registered, or not open to auth packets; the client must use digest or ip"
+    )]
     UnknownScheme(Box<str>),
     /// The packet has no scheme or no data.
     #[error("the authentication packet has a null scheme or null data; the client is broken")]
     Null,
+    /// Scheme `x509` on a connection without a certificate.
+    #[error("the connection has no TLS certificate; the client must connect with TLS and its certificate")]
+    NoCertificate,
 }
 
-/// The ids that an auth packet proves. A connection has its address from the start, so `ip` adds none.
+/// The ids that an auth packet proves. A connection has its address and the name of its certificate from the
+/// start, so `ip` and `x509` add none.
 pub fn authenticate(
     scheme: Option<&str>,
     data: Option<&[u8]>,
+    held: &Credentials,
     policy: &Policy,
 ) -> Result<Vec<Id>, AuthError> {
     match scheme {
@@ -98,6 +106,12 @@ pub fn authenticate(
             }
             ids.push(Id::new("digest", id));
             Ok(ids)
+        }
+        Some("x509") if policy.auth.x509 == X509Scheme::Enabled => {
+            match held.iter().any(|id| id.scheme.as_deref() == Some("x509")) {
+                true => Ok(Vec::new()),
+                false => Err(AuthError::NoCertificate),
+            }
         }
         Some(scheme) => Err(AuthError::UnknownScheme(scheme.into())),
     }
@@ -118,6 +132,14 @@ pub(super) fn is_valid(id: &str) -> bool {
 mod tests {
     use super::*;
     use crate::access::policy::AuthSettings;
+
+    fn authenticate(
+        scheme: Option<&str>,
+        data: Option<&[u8]>,
+        policy: &Policy,
+    ) -> Result<Vec<Id>, AuthError> {
+        super::authenticate(scheme, data, &Credentials::none(), policy)
+    }
 
     #[test]
     fn vectors() {
@@ -176,6 +198,21 @@ mod tests {
         }
         policy.auth.digest = DigestScheme::Disabled;
         assert!(authenticate(Some("digest"), Some(b"x"), &policy).is_err());
+    }
+
+    #[test]
+    fn x509_needs_a_certificate() {
+        let mut policy = Policy::default();
+        let mut held = Credentials::none();
+        let unknown = Err(AuthError::UnknownScheme("x509".into()));
+        assert_eq!(super::authenticate(Some("x509"), Some(b""), &held, &policy), unknown);
+        policy.auth.x509 = X509Scheme::Enabled;
+        assert_eq!(
+            super::authenticate(Some("x509"), Some(b""), &held, &policy),
+            Err(AuthError::NoCertificate)
+        );
+        held.add(Id::new("x509", "CN=a"));
+        assert_eq!(super::authenticate(Some("x509"), None, &held, &policy), Ok(vec![]));
     }
 
     #[test]

@@ -149,6 +149,7 @@ fn authenticated<'a>(credentials: &'a Credentials, policy: &'a Policy) -> impl I
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::{EnsembleScheme, SaslScheme};
 
     fn fix(acl: &[Acl], ids: &[Id]) -> Result<Vec<Acl>, AclError> {
         let ids = ids.iter().cloned().collect();
@@ -213,6 +214,21 @@ mod tests {
         }
         let no_scheme = Acl { perms: 1, id: Id { scheme: None, id: Some("anyone".into()) } };
         assert_eq!(fix(&[no_scheme], &[]), Err(AclError::Invalid));
+    }
+
+    #[test]
+    fn ids_of_registered_schemes() {
+        let mut policy = Policy::default();
+        policy.auth.sasl = Some(SaslScheme::default());
+        policy.auth.ensemble = Some(EnsembleScheme::default());
+        let bob: Credentials = [Id::new("sasl", "bob")].into_iter().collect();
+        let fix = |scheme, id: &str| {
+            fixup_acl(Some(vec![Acl::new(31, scheme, id)].into()), &bob, &policy).map(AclList::into_owned)
+        };
+        assert_eq!(fix("sasl", "svc/h@R"), Ok(vec![Acl::new(31, "sasl", "svc/h@R")]));
+        assert_eq!(fix("sasl", "a/b/c@R"), Err(AclError::Invalid));
+        assert_eq!(fix("auth", ""), Ok(vec![Acl::new(31, "sasl", "bob")]));
+        assert_eq!(fix("ensemble", "east"), Err(AclError::Invalid));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Settings that decide whether a request is granted. They change no state, so servers may differ.
 
 use crate::access::digest_scheme::DigestAlgorithm;
+use crate::access::ensemble_scheme::EnsembleScheme;
+use crate::access::sasl_scheme::SaslScheme;
 
 /// Whether ACLs are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -32,7 +34,17 @@ pub enum DigestScheme {
     Disabled,
 }
 
-/// Authentication by computation.
+/// Whether the `x509` scheme exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum X509Scheme {
+    /// Registered: a client port has TLS.
+    Enabled,
+    /// Not registered.
+    #[default]
+    Disabled,
+}
+
+/// The registered authentication schemes.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct AuthSettings {
     /// Whether `digest` is registered.
@@ -41,6 +53,12 @@ pub struct AuthSettings {
     pub algorithm: DigestAlgorithm,
     /// The `user:hash` that is the super user.
     pub super_digest: Option<Box<str>>,
+    /// Whether `x509` is registered.
+    pub x509: X509Scheme,
+    /// The `sasl` scheme of ACLs, if it is registered. An exchange needs no registration.
+    pub sasl: Option<SaslScheme>,
+    /// The `ensemble` scheme, if it is registered.
+    pub ensemble: Option<EnsembleScheme>,
 }
 
 /// The longest transaction that every ZooKeeper server reads with its default settings: `jute.maxbuffer` and

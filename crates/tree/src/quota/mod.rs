@@ -56,7 +56,45 @@ fn stats_path(root: &str) -> String {
     format!("{QUOTA}{root}/{STATS}")
 }
 
+/// Limits and usage of a quota; -1 without a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuotaUsage {
+    /// The limit of nodes, the hard one if there is one.
+    pub count_limit: i64,
+    /// Nodes.
+    pub count: i64,
+    /// The limit of bytes, the hard one if there is one.
+    pub bytes_limit: i64,
+    /// Bytes of data.
+    pub bytes: i64,
+}
+
 impl Tree {
+    /// Limits and usage by first path component. Of several quotas, the one next to the root counts.
+    pub fn quota_usage(&self) -> Vec<(Box<str>, QuotaUsage)> {
+        let mut quotas: Vec<(Box<str>, QuotaUsage)> = Vec::new();
+        for root in &self.quotas.paths {
+            let namespace = root.split('/').nth(1).unwrap_or_default();
+            if quotas.last().is_some_and(|(last, _)| **last == *namespace) {
+                continue;
+            }
+            let text_of =
+                |path: String| QuotaText::parse(self.nodes.data(self.nodes.get(self.find(&path)?))?);
+            let (Some(limits), Some(usage)) = (text_of(limits_path(root)), text_of(stats_path(root))) else {
+                continue;
+            };
+            let preferred = |hard: i64, soft: i64| if hard > -1 { hard } else { soft };
+            let quota = QuotaUsage {
+                count_limit: preferred(limits.count_hard_limit(), limits.count()),
+                count: usage.count(),
+                bytes_limit: preferred(limits.byte_hard_limit(), limits.bytes()),
+                bytes: usage.bytes(),
+            };
+            quotas.push((namespace.into(), quota));
+        }
+        quotas
+    }
+
     /// A node was created.
     pub(crate) fn quota_created(&mut self, path: &str, id: NodeId) {
         if let Some(root) = subject(path, LIMITS) {

@@ -11,9 +11,8 @@ mod sync;
 
 use std::collections::VecDeque;
 
-use zebu_proto::ServerId;
-use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
+use zebu_proto::{ServerId, SessionId, Zxid};
 
 use crate::action::{Action, LinkCloseReason, PeerEffect, ServingRole};
 use crate::election::ElectionResult;
@@ -367,6 +366,13 @@ impl Learner {
                 None => packet,
             };
             out.push(Action::Peer(PeerEffect::Send { link: self.link, packet }));
+        }
+    }
+
+    /// A session has ended: its requests need no owner any more.
+    pub(crate) fn session_ended(&mut self, session: SessionId) {
+        if let Some(observer_master) = &mut self.observer_master {
+            observer_master.session_ended(session);
         }
     }
 

@@ -4,12 +4,13 @@
 mod handshake;
 mod liveness;
 mod relay;
+mod session_owners;
 mod to_leader;
 
 use std::collections::BTreeMap;
 
 use zebu_proto::quorum::Packet;
-use zebu_proto::{ServerId, Zxid};
+use zebu_proto::{ServerId, SessionId, Zxid};
 
 use crate::action::{Action, LinkCloseReason, PeerEffect};
 use crate::event::{LinkId, PeerEvent};
@@ -19,7 +20,8 @@ use crate::packet_weight;
 use crate::peer_context::PeerContext;
 use crate::status::LearnerStatus;
 use crate::zab_state::ZabState;
-use relay::RequestRelay;
+use relay::{RequestRelay, Requester};
+use session_owners::{PacketSender, SessionOwners};
 use to_leader::ToLeader;
 
 /// The observers of a follower, while it serves.
@@ -31,6 +33,7 @@ pub(crate) struct ObserverMaster {
     leader_link: LinkId,
     observers: BTreeMap<LinkId, LearnerHandler>,
     relay: RequestRelay,
+    owners: SessionOwners,
     to_leader: ToLeader,
     next_ping_ms: i64,
     /// The configs that were activated since this server follows, each with its designated leader.
@@ -44,6 +47,7 @@ impl ObserverMaster {
             leader_link: leader,
             observers: BTreeMap::new(),
             relay: RequestRelay::default(),
+            owners: SessionOwners::default(),
             to_leader: ToLeader::default(),
             next_ping_ms: context.now_ms + (context.state.settings.tick_ms / 2).max(1),
             activated_configs: BTreeMap::new(),
@@ -127,34 +131,42 @@ impl ObserverMaster {
                 self.relay.record_touches(server, touched)
             }
             Packet::Request { .. } | Packet::Revalidate { .. } => {
-                self.forward_to_leader(link, packet, context.out)
+                self.forward_to_leader(link, packet, context)
             }
             other => Err(self.unexpected_packet(link, &other)),
         }
     }
 
-    /// Forwards a request of an observer to the leader unchanged.
+    /// Forwards a request of an observer to the leader, or refuses it if its session has moved.
     fn forward_to_leader(
         &mut self,
         link: LinkId,
         packet: Packet,
-        out: &mut Vec<Action>,
+        context: &mut PeerContext<'_>,
     ) -> Result<(), LinkCloseReason> {
         if !self.observers.get(&link).is_some_and(LearnerHandler::is_up_to_date) {
             return Err(self.unexpected_packet(link, &packet));
         }
         let server = self.server_of(link);
         self.relay.has_room_for(server, &packet)?;
+        let requester = Requester::Observer(link);
+        let settings = &context.state.settings;
+        let patience_ms = settings.sync_limit * settings.tick_ms;
+        let sender = PacketSender { requester, server, now_ms: context.now_ms, patience_ms };
+        let packet = self.owners.check(packet, sender)?;
         self.to_leader.put_relayed(server, packet_weight(&packet))?;
         self.relay.record_from_observer(link, &packet);
-        out.push(Action::Peer(PeerEffect::Send { link: self.leader_link, packet }));
+        self.owners.record(requester, &packet);
+        context.out.push(Action::Peer(PeerEffect::Send { link: self.leader_link, packet }));
         Ok(())
     }
 
     /// Prepares a packet of this server for the leader. A ping reply also carries the touched sessions of
-    /// the observers.
+    /// the observers. A request whose session has moved to an observer is refused.
     pub(crate) fn prepare_for_leader(&mut self, packet: Packet) -> Packet {
+        let packet = self.owners.check_own(packet);
         self.relay.record_own(&packet);
+        self.owners.record(Requester::ThisServer, &packet);
         let packet = match packet {
             Packet::PingReply { zxid, touched } => {
                 Packet::PingReply { zxid, touched: self.relay.take_touched(touched) }
@@ -178,12 +190,21 @@ impl ObserverMaster {
         after: Zxid,
         context: &mut PeerContext<'_>,
     ) -> Option<Packet> {
-        let Some(link) = self.relay.requester_of(&packet) else { return Some(packet) };
+        let requester = self.relay.requester_of(&packet);
+        if let Packet::Revalidated { session, valid: false } = packet {
+            self.owners.invalid(session, requester.map_or(Requester::ThisServer, Requester::Observer));
+        }
+        let Some(link) = requester else { return Some(packet) };
         let result = self.with_observer(link, context.state, |observer, view| {
             observer.send_after_commit(LearnerReply { after, packet }, view, context.out)
         });
         self.close_on_error(link, result.unwrap_or(Ok(())), context.out);
         None
+    }
+
+    /// A session has ended.
+    pub(crate) fn session_ended(&mut self, session: SessionId) {
+        self.owners.remove(session);
     }
 
     /// Records a config that is being activated, with its designated leader.

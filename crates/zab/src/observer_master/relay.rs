@@ -18,7 +18,7 @@ const UNANSWERED_MAX: usize = 1 << 18;
 const TOUCHED_MAX: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Requester {
+pub(super) enum Requester {
     ThisServer,
     Observer(LinkId),
 }

@@ -11,6 +11,7 @@ mod later_epochs;
 mod leading;
 mod learning;
 mod membership;
+mod moved_sessions;
 mod observers_that_become_voters;
 mod observing;
 mod relay_limits;

@@ -25,7 +25,8 @@ pub(super) fn look(config: &ServerConfig) -> Vec<Notice> {
     let lock = look_at_lock(config);
     let is_running = lock.is_some();
     notices.extend(lock);
-    notices.extend(client_port(config.listen.client));
+    let secure = config.security.client_tls.secure_address;
+    notices.extend(config.listen.client.into_iter().chain(secure).filter_map(client_port));
     if config.membership.is_ensemble() {
         look_at_ports(config, &mut notices);
     }

@@ -4,11 +4,14 @@
 mod data;
 mod machine;
 mod notice;
+mod protection;
+mod sasl;
 
 use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
+use zebu_server::config::admin::AdminProtection;
 use zebu_server::config::membership::{Role, ServerSpec};
 use zebu_server::config::{
     ConfigDiagnostic, FourLetterWhitelist, LoadedConfig, LocalSystem, PurgeInterval, ServerConfig, load,
@@ -18,6 +21,7 @@ use super::serve::BAD_CONFIG;
 use crate::config_arguments::ConfigArguments;
 use crate::console::print_line;
 use notice::{Notice, Notices};
+use protection::ProtectionReport;
 
 /// The status of a configuration that could be served, were it not for another process.
 const BUSY: u8 = 3;
@@ -105,8 +109,9 @@ fn summary(config: &ServerConfig, notices: &Notices) -> Vec<String> {
     if config.membership.is_ensemble() {
         lines.push(format!("  members:   {}", members(config)));
     }
+    let protection = ProtectionReport::of(config);
+    lines.extend(protection.port_lines());
     lines.extend([
-        format!("  clients:   {}", config.listen.client),
         format!("  snapshots: {}", config.storage.snapshot_dir().display()),
         format!("  log:       {}", config.storage.log_dir().display()),
         format!(
@@ -118,7 +123,23 @@ fn summary(config: &ServerConfig, notices: &Notices) -> Vec<String> {
         format!("  purge:     {purge}"),
         format!("  words:     {}", words(&config.four_letter_words).join(", ")),
     ]);
+    lines.push(format!("  admin:     {}", admin(config)));
+    if let Some(exporter) = &config.exporter.listener {
+        lines.push(format!("  exporter:  http://{}/metrics", exporter.address));
+    }
+    lines.extend(protection.identity_lines());
     lines
+}
+
+/// The admin server.
+fn admin(config: &ServerConfig) -> String {
+    let Some(admin) = &config.admin else { return "off".to_owned() };
+    let protocol = match &admin.protection {
+        AdminProtection::Plain => "http",
+        AdminProtection::PlainOrTls(_) => "http and https",
+        AdminProtection::Tls(_) => "https",
+    };
+    format!("{}{}, {protocol}", admin.address, admin.command_url)
 }
 
 /// What would start.
@@ -164,13 +185,15 @@ fn as_json(loaded: &LoadedConfig, notices: &Notices) -> Value {
         json!({
             "mode": if config.membership.is_ensemble() { "ensemble" } else { "standalone" },
             "server_id": config.server_id().map(|id| id.0),
-            "client_address": config.listen.client.to_string(),
+            "client_address": config.listen.client.map(|client| client.to_string()),
+            "secure_client_address": config.security.client_tls.secure_address.map(|secure| secure.to_string()),
             "snapshot_dir": config.storage.snapshot_dir(),
             "log_dir": config.storage.log_dir(),
             "tick_time_ms": config.sessions.tick_time.as_millis() as u64,
             "min_session_timeout_ms": config.sessions.min_timeout.as_millis() as u64,
             "max_session_timeout_ms": config.sessions.max_timeout.as_millis() as u64,
             "four_letter_words": words(&config.four_letter_words),
+            "protection": ProtectionReport::of(config).json(),
         })
     });
     let starts = loaded.config.is_some() && notices.fatal_status().is_none();

@@ -32,14 +32,16 @@ pub struct DigestPair {
 /// Computes both proofs.
 pub fn digest_pair(input: &DigestInput<'_>, password: &str) -> DigestPair {
     let secret = Md5::new()
-        .chain_update(encode(input.user))
+        .chain_update(encode(input.user).as_slice())
         .chain_update(b":")
-        .chain_update(encode(input.realm))
+        .chain_update(encode(input.realm).as_slice())
         .chain_update(b":")
-        .chain_update(Zeroizing::new(encode(password)).as_slice())
+        .chain_update(encode(password).as_slice())
         .finalize();
+    // This value is as good as the password.
+    let secret = Zeroizing::new(<[u8; 16]>::from(secret));
     let mut session = Md5::new()
-        .chain_update(secret)
+        .chain_update(secret.as_slice())
         .chain_update(b":")
         .chain_update(input.nonce)
         .chain_update(b":")
@@ -48,11 +50,11 @@ pub fn digest_pair(input: &DigestInput<'_>, password: &str) -> DigestPair {
         session.update(b":");
         session.update(id);
     }
-    let session = hex(&session.finalize());
+    let session = Zeroizing::new(hex(&session.finalize()));
     let proof = |method: &[u8]| {
         let request = Md5::new().chain_update(method).chain_update(b":").chain_update(input.uri).finalize();
         let proof = Md5::new()
-            .chain_update(&session)
+            .chain_update(session.as_bytes())
             .chain_update(b":")
             .chain_update(input.nonce)
             .chain_update(b":00000001:")
@@ -66,12 +68,22 @@ pub fn digest_pair(input: &DigestInput<'_>, password: &str) -> DigestPair {
 }
 
 /// ISO-8859-1 if every character has a place in it, else UTF-8.
-fn encode(text: &str) -> Vec<u8> {
-    let latin: Option<Vec<u8>> =
-        text.chars().map(|character| u8::try_from(u32::from(character)).ok()).collect();
-    latin.unwrap_or_else(|| text.as_bytes().to_vec())
+fn encode(text: &str) -> Zeroizing<Vec<u8>> {
+    let latin = |character: char| u8::try_from(u32::from(character)).ok();
+    // The whole capacity at once: a buffer that grows would leave copies of a password behind.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(text.len()));
+    match text.chars().all(|character| latin(character).is_some()) {
+        true => bytes.extend(text.chars().filter_map(latin)),
+        false => bytes.extend_from_slice(text.as_bytes()),
+    }
+    bytes
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
+        text.extend([digit(byte >> 4), digit(byte & 15)]);
+    }
+    text
 }

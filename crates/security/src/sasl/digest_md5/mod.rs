@@ -58,6 +58,16 @@ pub struct DigestUsers {
     passwords: BTreeMap<String, SecretText>,
 }
 
+/// Compares passwords in constant time.
+impl PartialEq for DigestUsers {
+    fn eq(&self, other: &DigestUsers) -> bool {
+        self.passwords.len() == other.passwords.len()
+            && self.passwords.iter().zip(&other.passwords).all(|((user, password), (other_user, other))| {
+                user == other_user && password.matches(other.reveal())
+            })
+    }
+}
+
 impl DigestUsers {
     /// Adds a user, or replaces the password.
     pub fn insert(&mut self, user: impl Into<String>, password: SecretText) {

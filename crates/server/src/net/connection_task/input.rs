@@ -4,20 +4,24 @@
 //! frame.
 
 use tracing::debug;
-use zebu_node::{ClientEvent, ConnectionPhase, DisconnectReason, SubmittedRequest};
+use zebu_node::{
+    AuditOperation, AuditResult, ClientConnection, ClientEvent, ConnectionPhase, DisconnectReason, Now,
+    SubmittedRequest,
+};
 use zebu_proto::Reader;
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::frame::{self, Framed, LENGTH_SIZE};
 
 use super::super::connection_state::ConnectionStage;
-use super::ConnectionTask;
+use super::{ConnectionTask, TaskSocket};
+use crate::audit::AuditLog;
 use crate::four_letter::FourLetterWord;
 
 /// Most frames parsed under one hold of the replica lock, so that the core does not wait long for
 /// it.
 const FRAMES_PER_LOCK: usize = 512;
 
-impl ConnectionTask {
+impl<S: TaskSocket> ConnectionTask<S> {
     /// Parses the bytes that were kept.
     pub(super) fn parse_unparsed(&mut self, requests: &mut Vec<SubmittedRequest>) {
         let mut pending = std::mem::take(&mut self.unparsed);
@@ -100,11 +104,16 @@ impl ConnectionTask {
         if connection.phase == ConnectionPhase::Draining {
             return (bytes.len(), false);
         }
+        let audited = self.guard.shared.audit.as_ref().filter(|audit| audit.records_extra_events());
+        let mut auth = audited.map(|_| AuthSnapshot::of(&connection));
         let mut used = 0;
         for _ in 0..FRAMES_PER_LOCK {
             if !connection.has_room_below(allowance) {
                 // The core must wake this task when there is room again.
                 connection.require_task_send();
+                if connection.awaits_sasl_mechanism() {
+                    self.stage = ConnectionStage::Authenticating;
+                }
                 return (used, false);
             }
             let rest = &bytes[used..];
@@ -137,6 +146,9 @@ impl ConnectionTask {
                     let payload = &rest[LENGTH_SIZE..LENGTH_SIZE + length];
                     requests.extend(replica.receive(&mut connection, payload, now_ms));
                     used += LENGTH_SIZE + length;
+                    if let (Some(audit), Some(auth)) = (audited, &mut auth) {
+                        auth.record_changes(&connection, audit, self.guard.shared.clock.now());
+                    }
                 }
             }
         }
@@ -145,5 +157,38 @@ impl ConnectionTask {
 
     fn frame_length_max(&self) -> usize {
         self.guard.shared.config.limits.jute_max_buffer as usize
+    }
+}
+
+/// The authentication of a connection before its requests, for the audit log.
+#[derive(Clone, Copy)]
+struct AuthSnapshot {
+    failures: u64,
+    is_super: bool,
+}
+
+impl AuthSnapshot {
+    fn of(connection: &ClientConnection) -> AuthSnapshot {
+        AuthSnapshot {
+            failures: connection.unreported_auth_failures(),
+            is_super: connection.credentials.is_super(),
+        }
+    }
+
+    /// Records a login as super user, and failed authentication. The lock of the connection is held since the
+    /// snapshot, so that its counters were not taken meanwhile.
+    fn record_changes(&mut self, connection: &ClientConnection, audit: &AuditLog, now: Now) {
+        let after = AuthSnapshot::of(connection);
+        let before = std::mem::replace(self, after);
+        let session = connection.session.map(|session| session.id);
+        let record = |operation, result| {
+            audit.record_extra(session, &connection.credentials, operation, result, now);
+        };
+        if after.is_super && !before.is_super {
+            record(AuditOperation::SuperLogin, AuditResult::Success);
+        }
+        for _ in before.failures..after.failures {
+            record(AuditOperation::AuthFailure, AuditResult::Failure);
+        }
     }
 }

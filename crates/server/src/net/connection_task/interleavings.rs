@@ -13,6 +13,7 @@ use crate::config::ServerConfig;
 use crate::interleaving::explore;
 use crate::interleaving::fake_socket::{FakeClient, FrameReader, fake_connection};
 use crate::interleaving::server::ExploredServer;
+use crate::net::ClientPortKind;
 
 const PING: [u8; 12] = [0, 0, 0, 8, 255, 255, 255, 254, 0, 0, 0, 11];
 const PING_XID: i32 = -2;
@@ -28,7 +29,8 @@ fn connect(server: &ExploredServer, window: usize) -> (thread::JoinHandle<()>, T
     let (own_socket, writer) = ClientSocket::from_halves((reader, writer));
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
     let credentials = server.shared.per_address.admit(peer.ip(), None).unwrap();
-    let guard = ConnectionGuard::new(server.shared.clone(), peer, credentials, Some(writer));
+    let guard =
+        ConnectionGuard::new(server.shared.clone(), peer, ClientPortKind::Client, credentials, Some(writer));
     let task = ConnectionTask::new(own_socket, guard);
     let client = TestClient { socket: socket.clone(), frames: FrameReader::default() };
     let run = move || {

@@ -47,6 +47,10 @@ fn snapshot(shared: &ServerContext) -> Vec<u8> {
     bytes
 }
 
+fn known_peer() -> LinkPeer {
+    LinkPeer { origin: LinkOrigin::Dialed { to: ServerId(2) }, certificate: PeerCertificate::default() }
+}
+
 /// A link with its task. The thread of the test is the core.
 struct ExploredLink {
     links: Arc<Links>,
@@ -65,13 +69,13 @@ impl ExploredLink {
 
     fn start_on(shared: Arc<ServerContext>, window: usize, expected_bytes: usize) -> ExploredLink {
         let address_book = Arc::new(AddressBook::new(&shared.config));
-        let links = Arc::new(Links::new(shared.clone(), address_book));
+        let links = Arc::new(Links::new(shared.clone(), address_book, None));
         let (reader, writer, socket) = fake_connection(window);
         let link = LinkId::accepted(1);
         let outbox = links.register(link, writer, PeerEvent::Accepted { link });
         let task = thread::spawn({
             let (links, shared) = (links.clone(), shared.clone());
-            move || block_on(run_link(link, reader, outbox, links, shared))
+            move || block_on(run_link(link, known_peer(), reader.into(), outbox, links, shared))
         });
         let peer = thread::spawn({
             let socket = socket.clone();

@@ -16,6 +16,7 @@ use crate::context::SimContext;
 use crate::coverage::CoveredPath;
 use crate::plan::{PacketEnd, ProtocolStep};
 use crate::queue::SimEvent;
+use crate::server::bit_rot;
 
 /// Work that is queued for the disk.
 #[derive(Debug)]
@@ -126,6 +127,9 @@ impl Process {
         {
             core.count(CoveredPath::MemoryObserverRewind);
         }
+        if let DiskCommand::Truncate { .. } = &command {
+            self.rot_before_truncate(core);
+        }
         let view = &mut core.checker.servers[self.server];
         match &command {
             // A crash leaves an end between the two.
@@ -148,6 +152,19 @@ impl Process {
         self.note_outcome(&outcome, saved, core);
         self.inbox.urgent(Urgent::Disk(outcome.into()));
         Ok(())
+    }
+
+    /// A bit has changed unnoticed in a file that the truncation reads.
+    fn rot_before_truncate(&self, core: &mut SimContext) {
+        let Some(place) = core.truncate_rot.remove(&self.server) else { return };
+        let rotten = bit_rot::rot_history(&self.disk, place);
+        if rotten.is_empty() {
+            return;
+        }
+        let view = &mut core.checker.servers[self.server];
+        view.rotten = true;
+        view.forgotten = view.forgotten.max(view.durable);
+        core.trace_line(format_args!("s{}: bit rot in {rotten:?}", self.server));
     }
 
     /// Records the content of the disk for the checker.

@@ -1,0 +1,23 @@
+//! ZooKeeper's admin server over HTTP: the commands, probes, and the listener of the metrics exporter.
+//!
+//! One thread serves all of it, with limits of its own. It reads the views of a server as the four-letter
+//! words do, and never runs on the core's thread. Without an admin server and an exporter, no thread exists.
+
+mod admin_server;
+mod admin_state;
+mod answers;
+mod authorization;
+mod command;
+mod commands_route;
+mod exporter_route;
+mod json;
+mod listener;
+mod metrics_text;
+mod probes;
+mod query;
+mod rate_limiter;
+mod request_origin;
+mod snapshot_route;
+mod timed_stream;
+
+pub use admin_server::{AdminServer, AdminStartError};

@@ -1,0 +1,122 @@
+//! The first section of docs/security.md, command by command, with the real program.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use zebu_testing::port;
+
+/// The port of the page; the test replaces it by a free one.
+const PAGE_PORT: &str = "2281";
+
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+
+/// The code blocks of the section, without their indentation.
+fn blocks() -> Vec<Vec<String>> {
+    let page = include_str!("../../../docs/security.md");
+    let section = page.split("## From nothing to TLS, SASL and ACLs\n").nth(1).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let parts = section.split("```").enumerate().filter(|(number, _)| number % 2 == 1);
+    let lines = |block: &str| {
+        let lines = block.lines().map(|line| line.strip_prefix("   ").unwrap_or(line).to_owned());
+        lines.filter(|line| !line.is_empty()).collect()
+    };
+    parts.map(|(_, block)| lines(block)).collect()
+}
+
+/// A line of the page as a command in the directory.
+fn command(home: &Path, line: &str) -> Command {
+    let mut words = line.split_whitespace();
+    let program = match words.next().unwrap() {
+        "zebu" => env!("CARGO_BIN_EXE_zebu"),
+        other => other,
+    };
+    let mut command = Command::new(program);
+    command.args(words).current_dir(home).stdin(Stdio::null());
+    command
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn succeed(home: &Path, line: &str) -> String {
+    let output = command(home, line).output().unwrap();
+    assert!(output.status.success(), "{line}: {}", text(&output));
+    text(&output)
+}
+
+/// A shell with commands on its input.
+fn shell(home: &Path, line: &str, variable: Option<(&str, &str)>, input: &[String]) -> Output {
+    let mut command = command(home, line);
+    command.envs(variable).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    input.iter().for_each(|line| writeln!(stdin, "{line}").unwrap());
+    drop(stdin);
+    child.wait_with_output().unwrap()
+}
+
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn from_nothing_to_tls_sasl_and_acls() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    let port = port::free_address().unwrap().port().to_string();
+    let blocks: Vec<Vec<String>> = blocks()
+        .into_iter()
+        .map(|block| block.into_iter().map(|line| line.replace(PAGE_PORT, &port)).collect())
+        .collect();
+    let [certificates, jaas, permissions, config, start, session, refused] = blocks.try_into().unwrap();
+
+    certificates.iter().for_each(|line| drop(succeed(home, line)));
+    fs::write(home.join("jaas.conf"), jaas.join("\n")).unwrap();
+    permissions.iter().for_each(|line| drop(succeed(home, line)));
+    fs::write(home.join("zoo.cfg"), config.join("\n")).unwrap();
+
+    let [check, serve] = start.try_into().unwrap();
+    let told = succeed(home, &check);
+    for expected in ["a certificate is needed", "DIGEST-MD5, users shop, super", "sasl:super"] {
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+    assert!(!told.contains("warning:") && !told.contains("choose-"), "{told}");
+    let log = fs::File::create(home.join("log")).unwrap();
+    let child = command(home, &serve).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
+    let _server = Server(child);
+
+    let (export, rest) = session.split_first().unwrap();
+    let variable = export.strip_prefix("export ").unwrap().split_once('=').unwrap();
+    let (connect, commands) = rest.split_first().unwrap();
+    let connect = format!("{connect} -waitforconnection");
+    let deadline = Instant::now() + TIME_LIMIT;
+    let answer = loop {
+        // The first attempts may come before the port is open.
+        let answer = text(&shell(home, &connect, Some(variable), commands));
+        if answer.contains("sasl: shop") || Instant::now() > deadline {
+            break answer;
+        }
+    };
+    for expected in ["Created /shop", "sasl: shop", "x509: CN=shop"] {
+        assert!(
+            answer.contains(expected),
+            "{expected}: {answer}{}",
+            fs::read_to_string(home.join("log")).unwrap()
+        );
+    }
+    let refused = shell(home, &refused[0], None, &[]);
+    assert!(!refused.status.success() && text(&refused).contains("/shop"), "{}", text(&refused));
+    assert!(text(&refused).contains("NoAuth") || text(&refused).contains("Insufficient permission"));
+}

@@ -1,0 +1,110 @@
+//! Read views of a running server, for the admin server. They read the shared state as the
+//! four-letter words do: no view runs on the core's thread, and no lock is held while a caller sends.
+//!
+//! The views hold plain values. They format nothing but numbers and addresses of Java.
+
+mod access;
+mod sessions;
+mod snapshots;
+mod values;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Acquire;
+
+use zebu_node::ServingMode;
+use zebu_proto::{ServerId, Zxid};
+use zebu_zab::Configuration;
+
+use crate::config::ServerConfig;
+use crate::core::context::ServerContext;
+use crate::net::shed;
+
+pub use access::RootAccess;
+pub use sessions::{SessionPaths, ViewTooLong, WatchedPaths};
+pub use snapshots::{LastSnapshot, OperatorSnapshot, SnapshotRefusal};
+pub use values::{
+    ConnectionView, CoreView, EnvironmentView, LearnerView, ServerStatsView, SessionView, WatchSummaryView,
+};
+
+/// The views of one server. Clones share it.
+#[derive(Clone, Debug)]
+pub struct ServerViews {
+    shared: Arc<ServerContext>,
+}
+
+impl ServerViews {
+    pub(crate) fn new(shared: Arc<ServerContext>) -> ServerViews {
+        ServerViews { shared }
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &ServerConfig {
+        &self.shared.config
+    }
+
+    /// The mode of this server; `None` if it serves no clients.
+    pub fn serving_mode(&self) -> Option<ServingMode> {
+        if self.is_stopping() { None } else { self.shared.serving_mode() }
+    }
+
+    /// Whether the server has received a request to stop.
+    pub fn is_stopping(&self) -> bool {
+        self.shared.stopping.load(Acquire)
+    }
+
+    /// The epoch of the leader, while this server serves in an ensemble.
+    pub fn serving_epoch(&self) -> Option<u32> {
+        self.shared.serving_epoch()
+    }
+
+    /// The active config; `None` for a standalone server.
+    pub fn ensemble_config(&self) -> Option<Configuration> {
+        self.shared.ensemble_config()
+    }
+
+    /// The id of this server, if it has one.
+    pub fn server_id(&self) -> Option<ServerId> {
+        self.shared.config.server_id()
+    }
+
+    /// The bound client port; `None` without one.
+    pub fn client_port(&self) -> Option<u16> {
+        self.shared.client_port()
+    }
+
+    /// The last applied transaction.
+    pub fn last_zxid(&self) -> Zxid {
+        self.shared.read_replica().last_zxid()
+    }
+
+    /// Zxid and digest of the tree, oldest first.
+    pub fn digests(&self) -> Vec<(Zxid, i64)> {
+        self.shared.read_replica().digest_history().collect()
+    }
+
+    /// ZooKeeper's trace mask. It has no effect.
+    pub fn trace_mask(&self) -> i64 {
+        self.shared.trace_mask()
+    }
+
+    /// Sets the trace mask.
+    pub fn set_trace_mask(&self, mask: i64) {
+        self.shared.set_trace_mask(mask);
+    }
+
+    /// Resets the counters of `srst`.
+    pub fn reset_server_stats(&self) {
+        self.shared.stats.reset();
+        self.shared.metrics.reset();
+    }
+
+    /// Resets the counters of all connections.
+    pub fn reset_connection_stats(&self) {
+        self.shared.connections.all().iter().for_each(|entry| entry.lock().stats.reset());
+    }
+
+    /// Closes this percentage of the connections with a session; returns the number.
+    pub fn shed_connections(&self, percentage: usize) -> usize {
+        shed::close_share(&self.shared, percentage.min(100)).closed
+    }
+}

@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""The Debian packages in a clean Debian: over zookeeper and zookeeperd with their data, upgraded, removed, purged.
+
+Needs root, dpkg-deb, mmdebstrap, lintian and apt-get. `ZEBU` is the binary in the packages. Prints the lines of
+interop/README.md.
+"""
+
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+CACHE = pathlib.Path(os.environ["INTEROP_CACHE"])
+ZEBU = os.environ.get("ZEBU", "")
+DATA = TOP / "crates/storage/testdata/small/data"
+SHUTDOWN_SECONDS = 30
+# No release has a mail address yet.
+LINTIAN_ALLOWED = ("bogus-mail-host",)
+failed = []
+
+
+def check(name, holds, reason=""):
+    """One line of the result."""
+    if holds:
+        print(f"ok {name}", flush=True)
+    else:
+        failed.append(name)
+        print(f"not ok {name}: {reason or 'see the log'}", flush=True)
+
+
+def run(*words, **options):
+    print("+", *words, file=sys.stderr, flush=True)
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=900, **options)
+
+
+def need(*words, **options):
+    ended = run(*words, **options)
+    print(ended.stdout, ended.stderr, file=sys.stderr, flush=True)
+    if ended.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, words))} ended with {ended.returncode}: {ended.stderr.strip()[-300:]}")
+    return ended.stdout
+
+
+def fresh_root():
+    """A copy of a minimal Debian 12, which is fetched once."""
+    base = CACHE / "bookworm"
+    if not (base / "etc/debian_version").exists():
+        shutil.rmtree(base, ignore_errors=True)
+        need("mmdebstrap", "--variant=minbase", "--include=adduser,init-system-helpers", "bookworm", base)
+    root = CACHE / "root"
+    shutil.rmtree(root, ignore_errors=True)
+    need("cp", "-a", base, root)
+    # Nothing starts by itself in this directory.
+    policy = root / "usr/sbin/policy-rc.d"
+    policy.write_text("#!/bin/sh\nexit 101\n")
+    policy.chmod(0o755)
+    return root
+
+
+def inside(root, *words):
+    return need("chroot", root, *words, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive"})
+
+
+def install(root, *packages, force=()):
+    for package in packages:
+        shutil.copy(package, root / "tmp")
+    inside(root, "dpkg", *force, "-i", *[f"/tmp/{package.name}" for package in packages])
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def serve_and_ask(root, port, *question):
+    """Serves as the unit does, asks with the shell, stops; the answer and the exit status of the server."""
+    server = subprocess.Popen(
+        ["chroot", "--userspec=zookeeper:zookeeper", root, "/usr/bin/zebu", "serve", "/etc/zookeeper/conf/zoo.cfg"],
+        stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    try:
+        deadline = time.monotonic() + 60
+        while run(ZEBU, "status", f"127.0.0.1:{port}").returncode != 0:
+            if server.poll() is not None or time.monotonic() > deadline:
+                server.kill()
+                raise RuntimeError(f"the server does not serve: {server.communicate()[1][-500:]}")
+            time.sleep(0.2)
+        answer = need(ZEBU, "shell", "-server", f"127.0.0.1:{port}", *question)
+    finally:
+        server.terminate()
+        try:
+            server.communicate(timeout=SHUTDOWN_SECONDS)
+        except subprocess.TimeoutExpired:
+            server.kill()
+    return answer, server.returncode
+
+
+def packages():
+    out = CACHE / "dist"
+    shutil.rmtree(out, ignore_errors=True)
+    xtask = pathlib.Path(os.environ.get("XTASK", "")) if os.environ.get("XTASK") else None
+    words = [xtask] if xtask else ["cargo", "run", "--quiet", "--package", "xtask", "--"]
+    need(*words, "dist", "--deb", "--binary", ZEBU, "--out", out, cwd=TOP)
+    return sorted(out.glob("zebu_*.deb"))[0], sorted(out.glob("zebu-server_*.deb"))[0], out
+
+
+def main():
+    program, service, out = packages()
+    lines = run("lintian", "--fail-on", "none", program, service).stdout.splitlines()
+    tags = [line for line in lines if line[:2] in ("E:", "W:") and not any(tag in line for tag in LINTIAN_ALLOWED)]
+    check("lintian finds nothing", not tags, "; ".join(tags))
+    scripts = [TOP / "packaging/debian" / name for name in ("postinst", "prerm", "postrm")]
+    if shutil.which("shellcheck"):
+        check("shellcheck finds nothing", run("shellcheck", *scripts).returncode == 0)
+    else:
+        print("skip shellcheck finds nothing: shellcheck is not installed")
+    pages = sorted((out / next(out.glob("zebu-*-linux")).name / "man").glob("*.1"))
+    warnings = [run("man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", page).stderr for page in pages]
+    check("man has no warning about the pages", len(pages) > 20 and not any(warnings), "".join(warnings)[:200])
+
+    root = fresh_root()
+    old = CACHE / "debian-zookeeper"
+    old.mkdir(exist_ok=True)
+    need("apt-get", "download", "-qq", "zookeeper", "zookeeperd", cwd=old)
+    # Without Java, which no server needs any more.
+    install(root, *sorted(old.glob("*.deb")), force=("--force-depends",))
+    port = free_port()
+    config = root / "etc/zookeeper/conf_example/zoo.cfg"
+    text = config.read_text().replace("dataDir=/tmp/zookeeper", "dataDir=/var/lib/zookeeper")
+    config.write_text(text.replace("clientPort=2181", f"clientPort={port}\nclientPortAddress=127.0.0.1"))
+    (root / "etc/default/zookeeper").write_text('JAVA_OPTS="-Xmx1g -Dzookeeper.snapCount=1234 -Djute.maxbuffer=2000000"\n')
+    # The delivered text is a sentence, with which ZooKeeper does not start either.
+    (root / "etc/zookeeper/conf_example/myid").write_text("1\n")
+    shutil.copytree(DATA / "version-2", root / "var/lib/zookeeper/version-2")
+    inside(root, "chown", "-R", "zookeeper:zookeeper", "/var/lib/zookeeper/version-2")
+
+    install(root, program, service)
+    state = inside(root, "dpkg-query", "-W", "-f", "${Package} ${db:Status-Abbrev}\n")
+    check("zookeeperd is replaced", "zebu-server ii" in state and "zookeeperd ii" not in state, state)
+    link = inside(root, "readlink", "-f", "/etc/zookeeper/conf").strip()
+    check("the configuration of zookeeper stays chosen", link == "/etc/zookeeper/conf_example", link)
+    variables = (root / "etc/default/zebu").read_text()
+    check("-D words of JAVA_OPTS are taken over",
+          'SERVER_JVMFLAGS="-Dzookeeper.snapCount=1234 -Djute.maxbuffer=2000000"' in variables, variables)
+    answer, status = serve_and_ask(root, port, "ls", "-R", "/")
+    check("the old data is served", len(answer.splitlines()) > 4 and status == 0, f"{status}: {answer}")
+    need_same = serve_and_ask(root, port, "create", "/after-the-change", "x")
+    check("writes work as the user zookeeper", need_same[1] == 0, str(need_same))
+
+    (root / "etc/default/zebu").write_text("ZEBU_LOG=warn\n")
+    install(root, program, service)
+    check("an upgrade keeps changed variables", (root / "etc/default/zebu").read_text() == "ZEBU_LOG=warn\n")
+    answer, status = serve_and_ask(root, port, "get", "/after-the-change")
+    check("an upgrade keeps the data", "x" in answer and status == 0, answer)
+
+    inside(root, "dpkg", "--remove", "--force-depends", "zookeeper")
+    link = inside(root, "readlink", "-f", "/etc/zookeeper/conf").strip()
+    check("the removal of zookeeper leaves the configuration", link == "/etc/zookeeper/conf_example", link)
+    answer, status = serve_and_ask(root, port, "get", "/after-the-change")
+    check("the removal of zookeeper leaves the data", "x" in answer and status == 0, answer)
+
+    inside(root, "dpkg", "--remove", "zebu-server")
+    check("a removal leaves the data", any((root / "var/lib/zookeeper/version-2").iterdir()))
+    inside(root, "dpkg", "--purge", "zebu-server", "zebu")
+    left = [path for path in ("etc/default/zebu", "etc/zookeeper/conf_zebu", "usr/bin/zebu", "usr/share/zebu",
+                              "lib/systemd/system/zebu.service", "etc/systemd/system/zebu.service.d")
+            if (root / path).exists()]
+    check("a purge leaves no file of the package", not left, str(left))
+    check("a purge leaves the data", any((root / "var/lib/zookeeper/version-2").iterdir()))
+    owner = inside(root, "getent", "passwd", "zookeeper")
+    check("a purge leaves the owner of the data", owner.startswith("zookeeper:"), owner)
+
+    inside(root, "rm", "-rf", "/etc/zookeeper", "/var/lib/zookeeper")
+    install(root, program, service)
+    link = inside(root, "readlink", "-f", "/etc/zookeeper/conf").strip()
+    check("without zookeeper the package brings a configuration", link == "/etc/zookeeper/conf_zebu", link)
+    shutil.rmtree(root, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    if os.environ.get("INTEROP_PEER") == "apache":
+        print("skip the packages: they hold Zebu")
+        sys.exit(0)
+    missing = [tool for tool in ("dpkg-deb", "mmdebstrap", "lintian", "apt-get", "man") if not shutil.which(tool)]
+    if missing or os.geteuid() != 0:
+        print(f"not ok the packages can be tested: needs root and {', '.join(missing) or 'nothing else'}")
+        sys.exit(0)
+    print("version Debian 12, zookeeper and zookeeperd 3.8.0")
+    try:
+        main()
+    except (RuntimeError, subprocess.TimeoutExpired) as error:
+        check("the suite ran to its end", False, str(error).replace("\n", " "))
