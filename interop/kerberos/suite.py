@@ -17,7 +17,7 @@ import tempfile
 import time
 
 from kdc import FOREIGN, PATH, REALM, Kdc, missing_packages
-from raw import RawClient
+from raw import RawClient, Recorder
 from servers import KerberosServer, ask, free_ports, login
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -209,6 +209,7 @@ class Suite:
             self.kazoo("other realm asks for a super user", address, foreign, "auth-failed", "super")
             self.clock_skew(server, address)
             self.raw_tokens(server)
+            self.replay(server)
             self.zebu("still served", address, ["--kerberos"], f"sasl: {CLIENT}", {"KRB5CCNAME": self.cache})
 
     def unknown_to_kdc(self, address):
@@ -251,6 +252,24 @@ class Suite:
         reply = client.token(None)
         self.report("raw null token", None if reply is None else f"a reply {reply}")
         client.close()
+
+    def replay(self, server):
+        """A reader of the network sends the tokens of another client again."""
+        recorder = Recorder(server.port)
+        self.zebu("exchange that is recorded", f"localhost:{recorder.port}", ["--kerberos"], f"sasl: {CLIENT}",
+                  {"KRB5CCNAME": self.cache})
+        tokens = recorder.tokens()
+        if len(tokens) < 2 or not tokens[0].startswith(b"\x60"):
+            self.report("replayed AP-REQ", f"{len(tokens)} tokens were recorded")
+            return
+
+        def attempt():
+            client = RawClient(server.port)
+            reply = client.token(tokens[0])
+            closed = reply == (-115, None) and client.is_closed()
+            self.report("replayed AP-REQ", None if closed else f"the reply is {reply}")
+            client.close()
+        self.refusal(server, "replayed AP-REQ", attempt, "replay")
 
     def rules(self):
         """auth_to_local, and the parts of names that are removed."""
