@@ -271,6 +271,23 @@ class Suite:
             client.close()
         self.refusal(server, "replayed AP-REQ", attempt, "replay")
 
+    def tls(self):
+        """Kerberos inside TLS: the client has the ids of its certificate and of its ticket."""
+        home = self.work / "tls"
+        home.mkdir()
+        for words in (["server", "localhost"], ["client", "shop"]):
+            subprocess.run([self.programs.zebu, "cert", *words], cwd=home, check=True, capture_output=True)
+        certificates = home / "zebu-certs"
+        secure = free_ports(1)[0]
+        lines = [f"secureClientPort={secure}", "secureClientPortAddress=127.0.0.1",
+                 f"ssl.keyStore.location={certificates}/server.pem", f"ssl.trustStore.location={certificates}/ca.pem"]
+        flags = ["--tls-ca", certificates / "ca.pem", "--tls-cert", certificates / "shop.pem", "--kerberos"]
+        with self.server(lines=lines) as server:
+            server.await_start()
+            status, output = self.shell(f"localhost:{secure}", flags, {"KRB5CCNAME": self.cache})
+            both = f"sasl: {CLIENT}" in output and "x509: CN=shop" in output
+            self.report("zebu over TLS", None if status == 0 and both else f"status {status}: {output.strip()[-300:]}")
+
     def rules(self):
         """auth_to_local, and the parts of names that are removed."""
         rule = f"security.auth_to_local=RULE:[1:$1@$0](.*@{FOREIGN})s/@.*// DEFAULT"
@@ -410,7 +427,7 @@ class Suite:
 
 START_SECONDS = 30
 SHORT_LIFE_SECONDS = 6
-GROUPS = ("clients", "refusals", "rules", "enforced", "keys", "apache", "quorum_zebu", "quorum_mixed", "quorum_strangers")
+GROUPS = ("clients", "refusals", "tls", "rules", "enforced", "keys", "apache", "quorum_zebu", "quorum_mixed", "quorum_strangers")
 
 
 def main():
