@@ -49,10 +49,10 @@ fn connect_from(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Opens connections that stay silent, and waits until the server has closed all but `kept` of them.
-fn flood(address: SocketAddr, kept: usize) -> Vec<TcpStream> {
+/// Opens connections that stay silent, and waits until the server has closed those that have no place.
+fn flood(address: SocketAddr) -> Vec<TcpStream> {
     let mut flood: Vec<TcpStream> = (0..FLOOD).map(|_| connect_from(FLOODER, address)).collect();
-    for stream in &mut flood[..FLOOD - kept] {
+    for stream in &mut flood[..FLOOD - KEPT] {
         let closed = stream.read(&mut [0; 8]);
         assert!(matches!(closed, Ok(0)), "the oldest of the flood are closed: {closed:?}");
     }
@@ -64,7 +64,7 @@ fn keeps_its_place(from: Ipv4Addr, address: SocketAddr, first: &[u8], protected:
     for _ in 0..ATTEMPTS {
         let began = Instant::now();
         let mut honest = connect_from(from, address);
-        let flood = flood(address, KEPT - 1);
+        let flood = flood(address);
         // A connection that was closed may refuse the bytes or take them in vain.
         let sent = honest.write_all(first);
         let mut byte = [0];
@@ -116,7 +116,7 @@ fn a_follower_comes_again(protected: &mut ProtectedEnsemble) {
     let floods: Vec<_> = addresses
         .into_iter()
         .filter(|address| !protected.peer_ports(follower).contains(address))
-        .map(|address| flood(address, KEPT))
+        .map(flood)
         .collect();
     protected.ensemble.run(follower);
     assert_eq!(protected.ensemble.await_leader(3), leader, "the leader stays");

@@ -7,15 +7,13 @@ mod tls_common;
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
 use common::{auth_body, create_body, path_and_watch, server};
 use rcgen::DnType;
-use rustls::ClientConfig;
 use tempfile::TempDir;
 use tls_common::*;
 use zebu_proto::{Acl, ErrorCode, OpCode};

@@ -5,7 +5,6 @@
 mod common;
 mod tls_common;
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::ops::Deref;
