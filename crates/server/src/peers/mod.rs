@@ -12,6 +12,7 @@ mod introduction;
 mod link;
 mod links;
 mod log_feed;
+mod member_addresses;
 mod outbox;
 mod panics;
 mod peer_sasl;
