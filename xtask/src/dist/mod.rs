@@ -16,13 +16,12 @@ mod debian;
 const SHELLS: [(&str, &str); 3] = [("bash", "zebu"), ("zsh", "_zebu"), ("fish", "zebu.fish")];
 
 /// Directories of the official image, of Bitnami's and of Confluent's.
-const CONTAINER_DIRECTORIES: [&str; 10] = [
+const CONTAINER_DIRECTORIES: [&str; 9] = [
     "data",
     "datalog",
     "conf",
     "logs",
     "tmp",
-    "etc",
     "bitnami/zookeeper/data",
     "opt/bitnami/zookeeper/conf",
     "var/lib/zookeeper/data",
@@ -146,17 +145,19 @@ fn arrange(binary: &Path, out: &Path) -> anyhow::Result<Release> {
     Ok(Release { directory, out: out.to_path_buf(), version, source_date })
 }
 
-/// Directories and accounts of the container image, which has no shell to make them. Group 0 may write, because
-/// OpenShift runs containers as any user of that group.
+/// Directories and accounts of the container image, which has no shell to make them. Group 0 may write in
+/// them, because OpenShift runs containers as any user of that group.
 fn arrange_container_root(root: &Path) -> anyhow::Result<()> {
     for path in CONTAINER_DIRECTORIES {
-        let mut whole = root.to_path_buf();
+        let mut whole = root.join("writable");
+        std::fs::create_dir_all(&whole)?;
         for part in Path::new(path).components() {
             whole.push(part);
             std::fs::create_dir_all(&whole)?;
             std::fs::set_permissions(&whole, Permissions::from_mode(0o775))?;
         }
     }
+    std::fs::create_dir(root.join("etc"))?;
     std::fs::write(root.join("etc/passwd"), "zookeeper:x:1000:1000:ZooKeeper:/data:/sbin/nologin\n")?;
     std::fs::write(root.join("etc/group"), "zookeeper:x:1000:\n")?;
     Ok(())
