@@ -15,6 +15,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "admin"))
+import zookeeper_wire as wire
 from admin_server import VERSION, fetch
 from lab import Member, eventually, leader_and_followers
 from suite_program import fail, required, run_or_fail
@@ -125,10 +126,19 @@ def serve(zebu, classpath, home):
             if not eventually(lambda: single.state() == "standalone"):
                 fail(f"not ok start: {edition} does not serve alone; {single.log()[-500:]!r}")
             roles[edition] = {"standalone": single, "leader": leader, "follower": followers[0]}
+            write_nodes(leader)
         yield roles
     finally:
         for member in servers:
             member.stop()
+
+
+def write_nodes(leader):
+    """Some fields of a leader are there once its learners have had proposals."""
+    client = wire.Client(leader.address())
+    for number in range(100):
+        client.call(wire.CREATE, wire.create(f"/node-{number}", b"x" * 1000))
+    client.close()
 
 
 def compare(roles, telegraf, collectd, home):
@@ -145,8 +155,9 @@ def compare(roles, telegraf, collectd, home):
         check(f"Telegraf finds the same types in a {role}", "; ".join(sorted(other)))
         print(f"fields that only Zebu has as {role}: {', '.join(sorted(set(ours) - set(theirs)))}")
         values, apache_values = (collectd_values(collectd, roles[edition][role], home) for edition in ("Zebu", "Apache"))
-        check(f"collectd finds the same values in a {role} ({len(apache_values)})",
-              None if values == apache_values and values else f"{sorted(values)}, Apache {sorted(apache_values)}")
+        # Zebu still tells the number of followers, which ZooKeeper does not since 3.6.
+        check(f"collectd finds every value of Apache in a {role} ({len(apache_values)})",
+              None if values - {"count-followers"} == apache_values and values else f"{sorted(values)}, Apache {sorted(apache_values)}")
 
 
 def main():

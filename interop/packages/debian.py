@@ -32,9 +32,9 @@ def check(name, holds, reason=""):
         print(f"not ok {name}: {reason or 'see the log'}", flush=True)
 
 
-def run(*words, **options):
+def run(*words, timeout=900, **options):
     print("+", *words, file=sys.stderr, flush=True)
-    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=900, **options)
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=timeout, **options)
 
 
 def need(*words, **options):
