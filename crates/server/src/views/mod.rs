@@ -17,6 +17,7 @@ use zebu_zab::Configuration;
 
 use crate::config::ServerConfig;
 use crate::core::context::ServerContext;
+use crate::metrics::AdminCounters;
 use crate::net::shed;
 
 pub use access::RootAccess;
@@ -96,6 +97,11 @@ impl ServerViews {
     pub fn reset_server_stats(&self) {
         self.shared.stats.reset();
         self.shared.metrics.reset();
+    }
+
+    /// Counters for the admin server to fill.
+    pub fn admin_counters(&self) -> &AdminCounters {
+        &self.shared.metrics.admin
     }
 
     /// Resets the counters of all connections.
