@@ -33,8 +33,9 @@ const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// What to do in an ensemble.
 const ENSEMBLE_ADVICE: &str = "Stop all servers. On each of them, move the files snapshot.*, log.* and zebu.durable \
                                out of version-2 in dataDir and dataLogDir, and leave the other files. Put the same \
-                               snapshot into dataDir/version-2 of each server as snapshot.<zxid in hexadecimal>. Then \
-                               start the servers";
+                               snapshot into dataDir/version-2 of each server as snapshot.<zxid in hexadecimal>. \
+                               Start the servers, and open one new session, for example with zebu shell: clients of the \
+                               old state are served from then on";
 
 /// Receives the body and replaces the state.
 pub(crate) async fn restore_state(
