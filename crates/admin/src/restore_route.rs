@@ -145,8 +145,6 @@ fn rate_limited(state: &AdminState, wait: Duration) -> Response {
 fn success(summary: RestoredSummary) -> Response {
     let entries = [
         ("last_zxid", Json::count(summary.zxid.0)),
-        ("node_count", Json::count(summary.nodes)),
-        ("ended_sessions", Json::count(summary.ended_sessions)),
         ("command", Json::text(NAME)),
         ("error", Json::Null),
     ];
