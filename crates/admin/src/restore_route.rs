@@ -53,7 +53,8 @@ pub(crate) async fn restore_state(
     let Ok(permit) = state.restores.clone().try_acquire_owned() else {
         return refuse(&RestoreRefusal::Busy);
     };
-    let length = request.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    let length =
+        request.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     let limit = state.config.restore_bytes_max;
     if length.is_some_and(|length| length > limit) {
         return refuse(&RestoreRefusal::TooLong { limit });
@@ -143,11 +144,8 @@ fn rate_limited(state: &AdminState, wait: Duration) -> Response {
 }
 
 fn success(summary: RestoredSummary) -> Response {
-    let entries = [
-        ("last_zxid", Json::count(summary.zxid.0)),
-        ("command", Json::text(NAME)),
-        ("error", Json::Null),
-    ];
+    let entries =
+        [("last_zxid", Json::count(summary.zxid.0)), ("command", Json::text(NAME)), ("error", Json::Null)];
     json(StatusCode::OK, &Json::object(entries))
 }
 

@@ -42,7 +42,11 @@ use Relation::{AnyOrder, AsSuper, Frame, Same, Status};
 /// The named differences. A name stands for all exchanges that begin with it.
 const DIFFERENCES: &[(&str, Relation, &str)] = &[
     ("standalone-after-restore-dump", Frame, "a restore ends all sessions of the snapshot"),
-    ("standalone-after-restore-server_stats", AnyOrder, "the order of server_stats is that of a Java machine"),
+    (
+        "standalone-after-restore-server_stats",
+        AnyOrder,
+        "the order of server_stats is that of a Java machine",
+    ),
     ("prometheus-admin-monitor", Frame, "the set of metrics"),
     ("standalone-alias-srvr", AnyOrder, "the order of server_stats is that of a Java machine"),
     ("standalone-server_stats", AnyOrder, "the order of server_stats is that of a Java machine"),
@@ -213,7 +217,8 @@ fn is_about_restore(name: &str) -> bool {
 /// The exchanges with recorded snapshots, and those of a server after its restore.
 #[test]
 fn restore() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../admin/testdata/exchanges/standalone-snapshot-streaming.bin");
+    let path =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../admin/testdata/exchanges/standalone-snapshot-streaming.bin");
     let snapshot = std::fs::read(path).unwrap();
     let server = server().start().unwrap();
     let address = admin_port(&server);
@@ -223,7 +228,8 @@ fn restore() {
     };
     let find = |name: &str| recorded(name).remove(0);
     for name in ["standalone-restore", "standalone-restore-rate-limited"] {
-        let exchange = recorded("standalone-restore").into_iter().find(|exchange| exchange.name == name).unwrap();
+        let exchange =
+            recorded("standalone-restore").into_iter().find(|exchange| exchange.name == name).unwrap();
         let refused = send(&exchange, None, &snapshot);
         assert_eq!((refused.status, value(&refused, "error")), (403, "Not authorized".into()), "{name}");
         // The first call takes the interval, and the second one comes too soon.
@@ -236,7 +242,10 @@ fn restore() {
     let stats = get(address, "/commands/server_stats");
     // The snapshot has 14 nodes; four of them belong to its sessions.
     assert_eq!(value(&stats, "node_count"), 10, "{}", stats.text());
-    assert!(clients.iter_mut().all(|client| client.call(OpCode::Ping, |_| ()).is_err()), "clients are closed");
+    assert!(
+        clients.iter_mut().all(|client| client.call(OpCode::Ping, |_| ()).is_err()),
+        "clients are closed"
+    );
     let other = self::server().start().unwrap();
     let bad = find("standalone-restore-bad-body");
     let answer = exchange(connect(admin_port(&other)), &bad.request(Some(AS_SUPER)));

@@ -53,7 +53,9 @@ fn attack(name: &'static str, bytes: impl Into<Vec<u8>>, expected: Expected) -> 
 const HEAD: &str = "GET /commands/ruok HTTP/1.1\r\nHost: 127.0.0.1\r\n";
 
 fn post(headers: &str, body: &str) -> String {
-    format!("POST /commands/shed HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {AS_SUPER}\r\n{headers}\r\n{body}")
+    format!(
+        "POST /commands/shed HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {AS_SUPER}\r\n{headers}\r\n{body}"
+    )
 }
 
 fn attacks() -> Vec<Attack> {
@@ -67,27 +69,51 @@ fn attacks() -> Vec<Attack> {
         attack("slow headers", "GET /commands/ruok HTTP/1.1\r\nX-Slow: ", Silent),
         attack("slow body", post("Content-Length: 1000\r\n", "{"), Silent),
         attack("no byte", "", Silent),
-        attack("half of a TLS handshake", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03half".to_vec(), Silent),
+        attack(
+            "half of a TLS handshake",
+            b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03half".to_vec(),
+            Silent,
+        ),
         attack("a huge header", format!("{HEAD}X: {megabyte}\r\n\r\n"), Refused),
         attack("many headers", format!("{HEAD}{many}\r\n"), Refused),
         attack("a long URL", format!("GET /{megabyte} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"), Refused),
         attack("a huge body", post("Content-Length: 99999999\r\n", &megabyte), Refused),
         attack("huge chunks", post("Transfer-Encoding: chunked\r\n", &chunks), Refused),
-        attack("a chunk size that is no number", post("Transfer-Encoding: chunked\r\n", "zz\r\nx\r\n0\r\n\r\n"), Refused),
+        attack(
+            "a chunk size that is no number",
+            post("Transfer-Encoding: chunked\r\n", "zz\r\nx\r\n0\r\n\r\n"),
+            Refused,
+        ),
         attack(
             "a chunk size above all numbers",
             post("Transfer-Encoding: chunked\r\n", "fffffffffffffffff\r\nx\r\n0\r\n\r\n"),
             Refused,
         ),
-        attack("two lengths", post("Content-Length: 2\r\nContent-Length: 60\r\n", &format!("{{}}{smuggled}")), Refused),
+        attack(
+            "two lengths",
+            post("Content-Length: 2\r\nContent-Length: 60\r\n", &format!("{{}}{smuggled}")),
+            Refused,
+        ),
         attack("a length with a sign", post("Content-Length: +2\r\n", &format!("{{}}{smuggled}")), Refused),
-        attack("two codings", post("Transfer-Encoding: chunked, identity\r\n", &format!("0\r\n\r\n{smuggled}")), Refused),
+        attack(
+            "two codings",
+            post("Transfer-Encoding: chunked, identity\r\n", &format!("0\r\n\r\n{smuggled}")),
+            Refused,
+        ),
         attack("a folded header", format!("{HEAD}X: a\r\n b\r\n\r\n"), Refused),
         attack("zero bytes", format!("{HEAD}X: a\0b\r\n\r\n"), Refused),
         attack("a zero byte in the URL", "GET /commands/ru\0ok HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", Refused),
-        attack("random bytes", (0..8192u32).map(|byte| (byte * 37 + 129) as u8).collect::<Vec<u8>>(), Refused),
+        attack(
+            "random bytes",
+            (0..8192u32).map(|byte| (byte * 37 + 129) as u8).collect::<Vec<u8>>(),
+            Refused,
+        ),
         attack("HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", Refused),
-        attack("a pipeline", format!("{}{closing}", format!("{HEAD}\r\n").repeat(PIPELINED - 1)), Answers(PIPELINED)),
+        attack(
+            "a pipeline",
+            format!("{}{closing}", format!("{HEAD}\r\n").repeat(PIPELINED - 1)),
+            Answers(PIPELINED),
+        ),
     ]
 }
 
@@ -192,7 +218,8 @@ fn a_hundred_hostile_requests_cost_only_their_connections() {
     let (mut client, _) = RawClient::open(server.address()).unwrap();
     let stats = || value(&get(address, "/commands/server_stats"), "server_stats");
     let quiet = operate(&mut client, "quiet", |count| count < OPERATIONS);
-    let (memory_before, received_before) = (resident_kib(&server), stats()["packets_received"].as_u64().unwrap());
+    let (memory_before, received_before) =
+        (resident_kib(&server), stats()["packets_received"].as_u64().unwrap());
     let (stop, running) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let memory = watch_memory(&server, &stop);
     let mut attackers = Vec::new();
@@ -211,7 +238,8 @@ fn a_hundred_hostile_requests_cost_only_their_connections() {
     assert!(attackers.len() >= 100);
     let hostile =
         operate(&mut client, "hostile", |count| count < OPERATIONS || running.load(Ordering::Acquire) > 0);
-    let open: Vec<TcpStream> = attackers.into_iter().filter_map(|attacker| attacker.join().unwrap()).collect();
+    let open: Vec<TcpStream> =
+        attackers.into_iter().filter_map(|attacker| attacker.join().unwrap()).collect();
     assert_eq!(open.len(), 4 * EACH);
     // Operators are served while the silent connections are open.
     assert_eq!(value(&get(address, "/commands/ruok"), "error"), serde_json::Value::Null);

@@ -81,7 +81,13 @@ impl SnapshotVisitor for Content {
         self.acls.insert(id, acl);
     }
 
-    fn node(&mut self, path: &str, data: Option<&[u8]>, acl: i64, stat: &StatPersisted) -> Result<(), String> {
+    fn node(
+        &mut self,
+        path: &str,
+        data: Option<&[u8]>,
+        acl: i64,
+        stat: &StatPersisted,
+    ) -> Result<(), String> {
         let acl = self.acls.get(&acl).cloned().unwrap_or_else(Acl::open);
         self.nodes.insert(path.to_owned(), (data.map(<[u8]>::to_vec), acl, *stat));
         Ok(())
@@ -203,7 +209,8 @@ fn snapshots_of_apache_are_restored() {
         server.restart().unwrap();
         let (found, _) = content(&take_snapshot(admin_port(&server)));
         let is_ephemeral = |node: &Node| wanted.sessions.contains(&SessionId(node.2.ephemeral_owner));
-        let lost: Vec<&String> = wanted.nodes.iter().filter(|(_, node)| is_ephemeral(node)).map(|(path, _)| path).collect();
+        let lost: Vec<&String> =
+            wanted.nodes.iter().filter(|(_, node)| is_ephemeral(node)).map(|(path, _)| path).collect();
         let parents: Vec<&str> = lost.iter().map(|path| path.rsplit_once('/').unwrap().0).collect();
         assert_eq!(found.nodes.len() + lost.len(), wanted.nodes.len(), "{number}: {lost:?}");
         for (path, node) in &wanted.nodes {
@@ -299,7 +306,10 @@ fn one_restore_passes_per_interval_and_only_for_the_super_user() {
     let address = admin_port(&server);
     let as_other = |authorization: &str| {
         let line = format!("Authorization: {authorization}");
-        admin_common::exchange(connect(address), &admin_common::request("POST", "/commands/restore", &[&line], "x"))
+        admin_common::exchange(
+            connect(address),
+            &admin_common::request("POST", "/commands/restore", &[&line], "x"),
+        )
     };
     assert_eq!(as_other("digest anybody:anything").status, 403);
     assert_eq!(as_other("ip").status, 403);
@@ -417,7 +427,10 @@ fn a_kill_leaves_the_old_state_or_the_new_one() {
 /// An ensemble refuses, and the procedure of the refusal restores all of its servers.
 #[test]
 fn an_ensemble_refuses_and_its_procedure_restores_all_servers() {
-    let mut ensemble = Ensemble::prepare(3, &format!("initLimit=20\nDigestAuthenticationProvider.superDigest={SUPER_DIGEST}"));
+    let mut ensemble = Ensemble::prepare(
+        3,
+        &format!("initLimit=20\nDigestAuthenticationProvider.superDigest={SUPER_DIGEST}"),
+    );
     let admin: Vec<SocketAddr> = (0..3).map(|_| port::free_address().unwrap()).collect();
     for (index, address) in admin.iter().enumerate() {
         let path = ensemble.home.path().join(format!("zoo{index}.cfg"));
@@ -436,7 +449,11 @@ fn an_ensemble_refuses_and_its_procedure_restores_all_servers() {
     for address in &admin {
         let refused = restore(*address, &taken.body);
         assert_eq!(refused.status, 409, "{}", refused.text());
-        assert!(value(&refused, "error").as_str().unwrap().contains("Stop all servers"), "{}", refused.text());
+        assert!(
+            value(&refused, "error").as_str().unwrap().contains("Stop all servers"),
+            "{}",
+            refused.text()
+        );
     }
     done(&mut client, OpCode::Exists, path_and_watch("/later", false));
     drop(client);

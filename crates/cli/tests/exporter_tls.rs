@@ -69,11 +69,16 @@ fn is_served(address: SocketAddr, authority: &TestAuthority, identity: Option<&s
 fn a_collector_needs_a_certificate_unless_it_is_not_wanted() {
     let keys = Keys::new();
     let stranger = TestAuthority::new("stranger").client(&[(rcgen::DnType::CommonName, "collector")]);
-    let build = || server(&keys.path("keys.pem"), &keys.path("trust.pem")).line("metricsProvider.httpsPort=0");
+    let build =
+        || server(&keys.path("keys.pem"), &keys.path("trust.pem")).line("metricsProvider.httpsPort=0");
     // The words are those of ZooKeeper; a certificate is needed by default.
     for (lines, without, by_stranger) in [
         (&[][..], false, false),
-        (&["metricsProvider.ssl.need.client.auth=false", "metricsProvider.ssl.want.client.auth=true"], true, false),
+        (
+            &["metricsProvider.ssl.need.client.auth=false", "metricsProvider.ssl.want.client.auth=true"],
+            true,
+            false,
+        ),
         (&["metricsProvider.ssl.need.client.auth=false"], true, true),
     ] {
         let server = lines.iter().fold(build(), |builder, line| builder.line(*line)).start().unwrap();

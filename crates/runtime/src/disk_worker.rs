@@ -8,8 +8,8 @@ use zebu_node::{AfterAppend, LogBatch, Restore};
 use zebu_proto::Zxid;
 use zebu_proto::txn::TxnEntry;
 use zebu_storage::{
-    Directories, Disk, Epochs, LogOptions, LogWriter, ReceivedSnapshot, RecoveryOptions, SnapshotInstall, TruncateError,
-    quarantine, recover, truncate, trust,
+    Directories, Disk, Epochs, LogOptions, LogWriter, ReceivedSnapshot, RecoveryOptions, SnapshotInstall,
+    TruncateError, quarantine, recover, truncate, trust,
 };
 use zebu_tree::{Tree, TreeOptions, WalkProgress};
 use zebu_zab::{DiskCommand, EncodedTxn, IoId, PeerEvent};

@@ -74,7 +74,8 @@ impl RestoredState {
     pub fn read(source: impl Read, options: TreeOptions, limit: u64) -> Result<RestoredState, RestoreFlaw> {
         let mut source = source;
         let mut begin = [0; MAGIC_SIZE];
-        let count = read_up_to(&mut source, &mut begin).map_err(|error| SnapshotFlaw::Read { at: 0, error })?;
+        let count =
+            read_up_to(&mut source, &mut begin).map_err(|error| SnapshotFlaw::Read { at: 0, error })?;
         let compression = compression_by_magic(&begin[..count]).ok_or(SnapshotFlaw::Magic)?;
         let mut visitor = RestoreVisitor { restore: Restore::new(options), highest: Zxid::ZERO };
         let decoded = decode_bounded(begin[..count].chain(source), compression, limit, &mut visitor);

@@ -84,17 +84,16 @@ fn snapshot_of(build: impl FnOnce(&mut Tree)) -> Vec<u8> {
     let store = store(&disk, &directories);
     let mut writer = store.begin(zebu_runtime::SnapshotHead::of(&tree)).unwrap();
     let mut walker = tree.walker();
-    while walker.next_slice(&tree, 100, &mut |path, data, acl, stat| {
-        writer.node(path, data, acl, stat).unwrap()
-    }) == zebu_tree::WalkProgress::More
+    while walker
+        .next_slice(&tree, 100, &mut |path, data, acl, stat| writer.node(path, data, acl, stat).unwrap())
+        == zebu_tree::WalkProgress::More
     {}
     writer.finish(store.sections(tree.last_zxid(), tree.digest(), tree.last_zxid())).unwrap();
     disk.image()[&store.path_of(tree.last_zxid())].clone()
 }
 
 fn build_new(tree: &mut Tree) {
-    let session =
-        |id, zxid| TxnHeader { session: SessionId(id), cxid: 0, zxid: Zxid(zxid), time_ms: 1 };
+    let session = |id, zxid| TxnHeader { session: SessionId(id), cxid: 0, zxid: Zxid(zxid), time_ms: 1 };
     tree.apply(&session(7, 100), &Txn::CreateSession { timeout_ms: 4000 }, &mut |_| ());
     tree.apply(&session(8, 101), &Txn::CreateSession { timeout_ms: 4000 }, &mut |_| ());
     for entry in [create("/new", 102, 7, false), create("/new/lock", 103, 7, true)] {
@@ -131,9 +130,15 @@ fn a_restored_state_is_the_only_one_and_goes_on() {
         };
         // Two sessions end, and one more transaction follows.
         assert_eq!((zxid, ended_sessions), (Zxid(last.max(103) + 3), 2), "above both states");
-        assert_eq!((children(&tree), tree.sessions().len(), tree.ephemerals_count()), (names(&["new"]), 0, 0));
+        assert_eq!(
+            (children(&tree), tree.sessions().len(), tree.ephemerals_count()),
+            (names(&["new"]), 0, 0)
+        );
         let (mut worker, found) = start(&disk.after(Crash::LoseAll));
-        assert_eq!((children(&found), found.last_zxid(), found.digest()), (names(&["new"]), zxid, tree.digest()));
+        assert_eq!(
+            (children(&found), found.last_zxid(), found.digest()),
+            (names(&["new"]), zxid, tree.digest())
+        );
         append_old(&mut worker, zxid.0 + 1..=zxid.0 + 1);
     }
 }

@@ -37,11 +37,7 @@ impl Node {
         }
         self.state.term += 1;
         self.state.consensus = Consensus::Standalone(Standalone::new(replica.last_zxid()));
-        self.role = NodeRole::Primary(Box::new(Primary::new(
-            &self.state,
-            ServingMode::Standalone,
-            replica,
-            now,
-        )));
+        self.role =
+            NodeRole::Primary(Box::new(Primary::new(&self.state, ServingMode::Standalone, replica, now)));
     }
 }

@@ -106,7 +106,11 @@ fn read_listeners(reader: &mut SettingReader<'_>, system: &dyn SystemAccess) -> 
         key: HTTPS_PORT,
         address: SocketAddr::new(address.ip(), secure_port),
         port_origin: PortOrigin::Configured,
-        protection: if is_shared { AdminProtection::PlainOrTls(family) } else { AdminProtection::Tls(family) },
+        protection: if is_shared {
+            AdminProtection::PlainOrTls(family)
+        } else {
+            AdminProtection::Tls(family)
+        },
     };
     match port_origin {
         // A collector that asks for TLS gets no plain port that nobody asked for.

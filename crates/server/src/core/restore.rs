@@ -106,7 +106,8 @@ impl ServerCore {
 
     /// A stopping server begins no installation.
     pub(super) fn refuse_restore(&mut self) {
-        if let Some(RestoreProgress::Draining { request, held }) = self.restore.take_if(|it| it.is_draining()) {
+        if let Some(RestoreProgress::Draining { request, held }) = self.restore.take_if(|it| it.is_draining())
+        {
             request.refuse(RestoreRefusal::Stopping);
             drop(held);
         }
@@ -114,13 +115,20 @@ impl ServerCore {
 
     /// When all transactions in flight are applied, closes all clients and lets the disk replace the files.
     pub(super) fn begin_install_if_drained(&mut self) -> Result<(), CoreFailure> {
-        if self.round.node().in_flight() > 0 || !self.restore.as_ref().is_some_and(RestoreProgress::is_draining) {
+        if self.round.node().in_flight() > 0
+            || !self.restore.as_ref().is_some_and(RestoreProgress::is_draining)
+        {
             return Ok(());
         }
-        let Some(RestoreProgress::Draining { request, mut held }) = self.restore.take() else { return Ok(()) };
+        let Some(RestoreProgress::Draining { request, mut held }) = self.restore.take() else {
+            return Ok(());
+        };
         let shared = self.edge.shared.clone();
         let open: Vec<ConnectionId> = shared.connections.all().iter().map(|entry| entry.lock().id).collect();
-        warn!(clients = open.len(), "the state is replaced by a snapshot of the operator; all clients are closed");
+        warn!(
+            clients = open.len(),
+            "the state is replaced by a snapshot of the operator; all clients are closed"
+        );
         self.round.suspend(&open, &mut self.edge);
         shared.set_serving_mode(None, None);
         let current = shared.read_replica().last_zxid();
