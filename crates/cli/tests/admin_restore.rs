@@ -321,6 +321,10 @@ fn one_restore_passes_per_interval_and_only_for_the_super_user() {
     let seconds: u64 = limited.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=301).contains(&seconds), "{seconds}");
     assert_eq!(common::monitored(&server, "restore_rate_limited_count"), 1);
+    for status in [200, 429] {
+        assert_eq!(get_as(address, "/commands/snapshot?streaming=false", AS_SUPER).status, status);
+    }
+    assert_eq!(common::monitored(&server, "snapshot_rate_limited_count"), 1);
 }
 
 /// Zxids that clients see only grow, although the state is replaced again and again under their writes.
