@@ -113,7 +113,7 @@ fn read_listeners(reader: &mut SettingReader<'_>, system: &dyn SystemAccess) -> 
         },
     };
     match port_origin {
-        // A collector that asks for TLS gets no plain port that nobody asked for.
+        // A collector that asks for TLS gets no plain port beside it.
         PortOrigin::Default => vec![secure],
         PortOrigin::Configured if is_shared => vec![secure],
         PortOrigin::Configured => vec![plain(), secure],

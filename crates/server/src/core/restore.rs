@@ -1,4 +1,4 @@
-//! The steps of a restore in the core: the transactions in flight end first, then the disk replaces the files.
+//! The steps of a restore in the core: transactions in flight end first, then the disk replaces the files.
 //!
 //! A request that waits for the first step is never executed. Its connection is closed, so that its client
 //! learns that the outcome is unknown.
