@@ -4,6 +4,7 @@
 //! The views hold plain values. They format nothing but numbers and addresses of Java.
 
 mod access;
+mod restore;
 mod sessions;
 mod snapshots;
 mod values;
@@ -20,7 +21,9 @@ use crate::core::context::ServerContext;
 use crate::metrics::AdminCounters;
 use crate::net::shed;
 
+pub use crate::core::restore::{RestoreRefusal, RestoredSummary};
 pub use access::RootAccess;
+pub use restore::StateUpload;
 pub use sessions::{SessionPaths, ViewTooLong, WatchedPaths};
 pub use snapshots::{LastSnapshot, OperatorSnapshot, SnapshotRefusal};
 pub use values::{
@@ -36,6 +39,11 @@ pub struct ServerViews {
 impl ServerViews {
     pub(crate) fn new(shared: Arc<ServerContext>) -> ServerViews {
         ServerViews { shared }
+    }
+
+    /// Counters that the admin server fills.
+    pub fn admin_counters(&self) -> &AdminCounters {
+        &self.shared.metrics.admin
     }
 
     /// The configuration.
