@@ -42,6 +42,7 @@ use crate::sync::{
     AtomicBool, AtomicI64, AtomicUsize, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
 use crate::tls::counters::ProtectionCounters;
+use crate::traffic::TrafficMonitor;
 
 /// How this server serves clients, for reports.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +66,7 @@ pub(crate) struct ServerContext {
     pub(crate) connections: ConnectionRegistry,
     pub(crate) stats: Arc<ServerStats>,
     pub(crate) metrics: ServerMetrics,
+    pub(crate) traffic: TrafficMonitor,
     /// `None` without `audit.enable=true`.
     pub(crate) audit: Option<Arc<AuditLog>>,
     pub(crate) large_requests: LargeRequestBudget,
@@ -108,6 +110,7 @@ impl ServerContext {
             unread_answers: UnreadAnswers::new(UNREAD_TOTAL_MAX),
             audit: AuditLog::from_config(&config.security.audit),
             sasl: ClientSasl::new(config.security.client_sasl.login.as_ref()),
+            traffic: TrafficMonitor::new(&config.traffic, hash_seed),
             config,
             clock,
             connections: ConnectionRegistry::default(),

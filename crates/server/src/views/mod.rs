@@ -6,6 +6,7 @@
 mod access;
 mod sessions;
 mod snapshots;
+mod top;
 mod values;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::net::shed;
 pub use access::RootAccess;
 pub use sessions::{SessionPaths, ViewTooLong, WatchedPaths};
 pub use snapshots::{LastSnapshot, OperatorSnapshot, SnapshotRefusal};
+pub use top::{LargestNodes, TOP_ENTRIES_MAX, TopView};
 pub use values::{
     ConnectionView, CoreView, EnvironmentView, LearnerView, ServerStatsView, SessionView, WatchSummaryView,
 };
@@ -96,6 +98,7 @@ impl ServerViews {
     pub fn reset_server_stats(&self) {
         self.shared.stats.reset();
         self.shared.metrics.reset();
+        self.shared.traffic.reset();
     }
 
     /// Resets the counters of all connections.
