@@ -155,8 +155,6 @@ pub struct ClientConnection {
     /// The SASL exchange, from its first token on.
     pub(crate) sasl: Option<Box<SaslExchange>>,
     traffic: Option<Box<TrafficReport>>,
-    /// Requests up to the next sample; zero before it is drawn.
-    until_sample: u32,
 }
 
 impl ClientConnection {
@@ -183,7 +181,6 @@ impl ClientConnection {
             outbox: Vec::new(),
             sasl: None,
             traffic: None,
-            until_sample: 0,
         }
     }
 

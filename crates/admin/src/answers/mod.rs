@@ -4,6 +4,7 @@ mod ensemble;
 mod process;
 mod server;
 mod sessions;
+pub(crate) mod top;
 
 use zebu_server::views::ServerViews;
 

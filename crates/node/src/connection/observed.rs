@@ -22,30 +22,17 @@ impl ClientConnection {
         self.traffic.get_or_insert_default()
     }
 
-    /// Whether the current request becomes a sample: one of `every` requests, zero for none.
+    /// Whether the current request becomes a sample: one of `every` requests, zero for none. Each request has
+    /// the same chance, so that neither a regular pattern nor a short connection is misjudged.
     #[inline]
-    pub(crate) fn is_sample_due(&mut self, every: u32) -> bool {
+    pub(crate) fn is_sample_due(&self, every: u32) -> bool {
         if every == 0 {
             return false;
         }
-        if self.until_sample == 0 {
-            self.until_sample = self.draw_gap(every);
-        }
-        self.until_sample -= 1;
-        self.until_sample == 0
-    }
-
-    /// The number of requests up to the next sample. Each request is sampled with the same probability, so
-    /// that neither a regular pattern of requests nor a short connection is misjudged.
-    fn draw_gap(&self, every: u32) -> u32 {
-        if every == 1 {
-            return 1;
-        }
+        // The number of the request takes the place of a generator's state, which would need room.
         let seed = self.id.0.rotate_left(32) ^ self.stats.packets_received;
-        let fraction = 1.0 - SplitMix64::new(seed).fraction();
-        let gap = fraction.ln() / (1.0 - 1.0 / f64::from(every)).ln();
-        // The conversion saturates.
-        (gap as u32).saturating_add(1)
+        let random = SplitMix64::new(seed).next_u64() >> 32;
+        (random * u64::from(every)) >> 32 == 0
     }
 
     /// Counts a read of a path with this much data.
