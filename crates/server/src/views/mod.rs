@@ -19,6 +19,7 @@ use zebu_zab::Configuration;
 use crate::config::ServerConfig;
 use crate::core::context::ServerContext;
 use crate::net::shed;
+pub use crate::peers::learner_links::LearnerConnectionView;
 
 pub use access::RootAccess;
 pub use sessions::{SessionPaths, ViewTooLong, WatchedPaths};
@@ -104,6 +105,11 @@ impl ServerViews {
     /// Resets the counters of all connections.
     pub fn reset_connection_stats(&self) {
         self.shared.connections.all().iter().for_each(|entry| entry.lock().stats.reset());
+    }
+
+    /// Resets the counters of the connections of learners.
+    pub fn reset_learner_connection_stats(&self) {
+        self.shared.learner_links.reset();
     }
 
     /// Closes this percentage of the connections with a session; returns the number.
