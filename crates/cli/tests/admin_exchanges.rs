@@ -68,7 +68,6 @@ const DIFFERENCES: &[(&str, Relation, &str)] = &[
         "there is no Java machine; settings are shown, secrets are hidden",
     ),
     ("standalone-list", Frame, "shed_connections of 3.10 is there"),
-    ("ensemble-leader-observers", Frame, "address and counters of an observer's connection are not kept"),
     ("ensemble-no-quorum-monitor", Status(503), "JSON instead of a Java stack trace"),
     ("standalone-root", Status(404), "a short text instead of Jetty's page"),
     ("standalone-put-ruok", Status(405), "Allow says which methods there are"),

@@ -5,10 +5,11 @@
 //! [`Replica::receive`](crate::Replica::receive) and sends the bytes of the outbox.
 
 mod auth_failures;
+mod observed;
 
 use std::collections::VecDeque;
 
-use zebu_metrics::{NamespaceTable, RequestClass};
+use zebu_metrics::RequestClass;
 use zebu_proto::client::connect::{ConnectResponse, ReadOnlyField};
 use zebu_proto::client::watch::{EventType, WatcherEvent};
 use zebu_proto::client::{ReadRequest, ReplyHeader};
@@ -24,7 +25,8 @@ use crate::prepared_reply::{PreparedReply, ReplyContent, ReplyZxid};
 use crate::sasl::SaslExchange;
 use crate::serving_mode::ServingMode;
 use crate::shape::ReplyShape;
-use crate::stats::{ConnectionStats, NamespaceReads, StatsDelta};
+use crate::stats::{ConnectionStats, StatsDelta};
+use crate::traffic::TrafficReport;
 
 /// The number of a connection. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,7 +100,8 @@ pub struct ConnectionSession {
 
 #[derive(Debug)]
 pub(crate) enum SlotWork {
-    Write(ReplyShape),
+    /// With the path for the log, if it may be needed.
+    Write(ReplyShape, Option<Box<str>>),
     Read(ReadRequest<'static>, Credentials),
     Reply(PreparedReply),
 }
@@ -117,6 +120,13 @@ pub(crate) struct RequestMeta {
 pub(crate) struct RequestSlot {
     pub(crate) meta: RequestMeta,
     pub(crate) work: SlotWork,
+}
+
+/// A write that left its slot.
+pub(crate) struct WriteSlot {
+    pub(crate) meta: RequestMeta,
+    pub(crate) shape: ReplyShape,
+    pub(crate) path: Option<Box<str>>,
 }
 
 /// One client connection: its slots, outbox, credentials and session.
@@ -144,6 +154,7 @@ pub struct ClientConnection {
     outbox: Vec<u8>,
     /// The SASL exchange, from its first token on.
     pub(crate) sasl: Option<Box<SaslExchange>>,
+    traffic: Option<Box<TrafficReport>>,
 }
 
 impl ClientConnection {
@@ -169,6 +180,7 @@ impl ClientConnection {
             waiting_bytes: 0,
             outbox: Vec::new(),
             sasl: None,
+            traffic: None,
         }
     }
 
@@ -319,23 +331,6 @@ impl ClientConnection {
         self.unreported_stats.watch_bytes = self.unreported_stats.watch_bytes.saturating_add(bytes);
     }
 
-    /// Counts a read of a path with this much data.
-    pub(crate) fn count_read(&mut self, namespaces: &NamespaceTable, path: &str, data_length: usize) {
-        let reads = &mut self.unreported_stats.reads;
-        let is_same = reads.namespace.is_some_and(|namespace| namespaces.contains(namespace, path));
-        if !is_same {
-            if let Some(before) = reads.namespace {
-                namespaces.record_reads(before, reads.count, u64::from(reads.bytes));
-            }
-            *reads = NamespaceReads { namespace: namespaces.of(path), count: 0, bytes: 0 };
-        }
-        if reads.namespace.is_some() {
-            reads.count += 1;
-            let bytes = u32::try_from(path.len() + data_length).unwrap_or(u32::MAX);
-            reads.bytes = reads.bytes.saturating_add(bytes);
-        }
-    }
-
     /// Sends a reply whose body is written by `body`. An error replaces the partial body.
     pub(crate) fn push_reply(
         &mut self,
@@ -419,20 +414,22 @@ impl ClientConnection {
     /// Removes the first slot if it needs no transaction.
     pub(crate) fn pop_ready(&mut self) -> Option<RequestSlot> {
         match self.slots.front()?.work {
-            SlotWork::Write(_) => None,
+            SlotWork::Write(..) => None,
             SlotWork::Read(..) | SlotWork::Reply(_) => self.pop_front(),
         }
     }
 
     /// Removes the write with this number, which must be first: writes finish in request order. `None` if the
     /// connection was closed meanwhile.
-    pub(crate) fn pop_write(&mut self, number: u64) -> Option<(RequestMeta, ReplyShape)> {
+    pub(crate) fn pop_write(&mut self, number: u64) -> Option<WriteSlot> {
         if self.slots.is_empty() {
             return None;
         }
         assert_eq!(self.first_slot, number, "writes of one connection finish in order");
         match self.pop_front() {
-            Some(RequestSlot { meta, work: SlotWork::Write(shape) }) => Some((meta, shape)),
+            Some(RequestSlot { meta, work: SlotWork::Write(shape, path) }) => {
+                Some(WriteSlot { meta, shape, path })
+            }
             other => panic!("slot {number} holds a write, found {other:?}"),
         }
     }

@@ -33,6 +33,8 @@ mod shape;
 mod split_mix;
 mod stats;
 mod throttle;
+mod traffic;
+mod watch_limit;
 
 pub use audit::{AuditEvent, AuditLevel, AuditOperation, AuditResult, AuditUser, escape};
 pub use clock::Now;
@@ -58,3 +60,4 @@ pub use shape::ReplyShape;
 pub use split_mix::SplitMix64;
 pub use stats::{ConnectionStats, LatencyStats, ServerStats, StatsDelta};
 pub use throttle::{Admission, ConnectionThrottle, SessionRequest, ThrottleSettings};
+pub use traffic::{NotableRequest, TrafficReport, TrafficSettings};

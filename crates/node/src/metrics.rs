@@ -39,6 +39,8 @@ pub struct NodeMetrics {
     pub throttled_ops: Counter,
     /// Writes whose serving term or session ended before they began.
     pub stale_requests: Counter,
+    /// Requests refused because their connection watches too many paths.
+    pub watches_refused: Counter,
     /// Prepared changes.
     pub changes_queued: Counter,
     /// Prepared changes that were applied.
@@ -68,6 +70,7 @@ impl NodeMetrics {
             sessions_expired: Counter::default(),
             throttled_ops: Counter::default(),
             stale_requests: Counter::default(),
+            watches_refused: Counter::default(),
             changes_queued: Counter::default(),
             changes_removed: Counter::default(),
             quota_exceeded: KeyedCounters::default(),
@@ -94,6 +97,7 @@ impl NodeMetrics {
             sessions_expired,
             throttled_ops,
             stale_requests,
+            watches_refused,
             changes_queued,
             changes_removed,
             quota_exceeded,
@@ -120,6 +124,7 @@ impl NodeMetrics {
             sessions_expired,
             throttled_ops,
             stale_requests,
+            watches_refused,
             changes_queued,
             changes_removed,
         ] {

@@ -115,15 +115,16 @@ impl Replica {
                 if connection.serving_term.mode != ServingMode::Standalone =>
             {
                 let shape = ReplyShape::Sync(path.map(|path| path.into_owned().into_boxed_str()));
-                queue_request(connection, meta, RequestKind::Sync, shape, frame)
+                queue_request(connection, meta, RequestKind::Sync, QueuedReply { shape, path: None }, frame)
             }
             Ok(Request::Read(request)) => {
                 self.read_in_order(connection, meta, request);
                 None
             }
             Ok(Request::Write(request)) => {
-                let shape = ReplyShape::of(&request);
-                queue_request(connection, meta, RequestKind::Write(request), shape, frame)
+                self.observe_write(connection, &request);
+                let reply = QueuedReply { shape: ReplyShape::of(&request), path: self.logged_path(&request) };
+                queue_request(connection, meta, RequestKind::Write(request), reply, frame)
             }
             Ok(Request::Auth(packet)) => {
                 self.authenticate(connection, meta, &packet);
@@ -158,7 +159,7 @@ impl Replica {
                 SlotWork::Reply(reply) => {
                     connection.push_prepared_reply(meta, reply, self.last_zxid(), now_ms)
                 }
-                SlotWork::Write(_) => unreachable!("pop_ready leaves writes where they are"),
+                SlotWork::Write(..) => unreachable!("pop_ready leaves writes where they are"),
             }
         }
         if reads > 0 {
@@ -269,16 +270,24 @@ struct RequestFrame<'a> {
     payload: &'a [u8],
 }
 
+/// What the slot of a request keeps for its reply.
+struct QueuedReply {
+    shape: ReplyShape,
+    /// The path for the log.
+    path: Option<Box<str>>,
+}
+
 fn queue_request(
     connection: &mut ClientConnection,
     meta: RequestMeta,
     kind: RequestKind,
-    shape: ReplyShape,
+    reply: QueuedReply,
     frame: RequestFrame<'_>,
 ) -> Option<SubmittedRequest> {
     let session = connection.session?.id;
+    let QueuedReply { shape, path } = reply;
     let closes = shape == ReplyShape::Close;
-    let slot = connection.push_slot(RequestSlot { meta, work: SlotWork::Write(shape) });
+    let slot = connection.push_slot(RequestSlot { meta, work: SlotWork::Write(shape, path) });
     if closes {
         // Requests behind a closeSession are ignored.
         connection.drain();

@@ -33,4 +33,5 @@ mod sasl;
 mod scripted_peer;
 mod sessions;
 mod three_nodes;
+mod traffic;
 mod watches;

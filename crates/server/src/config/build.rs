@@ -95,6 +95,7 @@ pub(super) fn server_config(
         auth: auth(reader),
         security,
         containers: containers(reader),
+        traffic: super::traffic::read_traffic(reader),
         exporter: exporter::read_exporter(reader, system),
         four_letter_words: whitelist(reader, always_answered),
         admin,

@@ -16,6 +16,7 @@ use super::log_diff_limit::LogDiffLimit;
 use super::membership::MembershipConfig;
 use super::security::SecurityConfig;
 use super::throttle_config::{ConnectionThrottleConfig, RequestThrottleConfig};
+use super::traffic::TrafficConfig;
 use crate::four_letter::FourLetterWord;
 
 /// The configuration of a server.
@@ -47,6 +48,8 @@ pub struct ServerConfig {
     pub security: SecurityConfig,
     /// The reaper of container and TTL nodes.
     pub containers: ContainerConfig,
+    /// What is observed of the requests of clients.
+    pub traffic: TrafficConfig,
     /// The metrics exporter.
     pub exporter: ExporterConfig,
     /// Which four-letter words are answered.
@@ -460,6 +463,7 @@ impl ServerConfig {
             auth: AuthConfig::default(),
             security: SecurityConfig::default(),
             containers: ContainerConfig::default(),
+            traffic: TrafficConfig::default(),
             exporter: ExporterConfig::default(),
             four_letter_words: FourLetterWhitelist::default(),
             admin: None,

@@ -7,6 +7,7 @@ mod access;
 mod restore;
 mod sessions;
 mod snapshots;
+mod top;
 mod values;
 
 use std::sync::Arc;
@@ -20,12 +21,14 @@ use crate::config::ServerConfig;
 use crate::core::context::ServerContext;
 use crate::metrics::AdminCounters;
 use crate::net::shed;
+pub use crate::peers::learner_links::LearnerConnectionView;
 
 pub use crate::core::restore::{RestoreRefusal, RestoredSummary};
 pub use access::RootAccess;
 pub use restore::StateUpload;
 pub use sessions::{SessionPaths, ViewTooLong, WatchedPaths};
 pub use snapshots::{LastSnapshot, OperatorSnapshot, SnapshotRefusal};
+pub use top::{LargestNodes, TOP_ENTRIES_MAX, TopView};
 pub use values::{
     ConnectionView, CoreView, EnvironmentView, LearnerView, ServerStatsView, SessionView, WatchSummaryView,
 };
@@ -105,6 +108,7 @@ impl ServerViews {
     pub fn reset_server_stats(&self) {
         self.shared.stats.reset();
         self.shared.metrics.reset();
+        self.shared.traffic.reset();
     }
 
     /// Counters for the admin server to fill.
@@ -115,6 +119,11 @@ impl ServerViews {
     /// Resets the counters of all connections.
     pub fn reset_connection_stats(&self) {
         self.shared.connections.all().iter().for_each(|entry| entry.lock().stats.reset());
+    }
+
+    /// Resets the counters of the connections of learners.
+    pub fn reset_learner_connection_stats(&self) {
+        self.shared.learner_links.reset();
     }
 
     /// Closes this percentage of the connections with a session; returns the number.
