@@ -38,6 +38,17 @@ pub enum AdminProtection {
     Tls(Box<TlsFamilyConfig>),
 }
 
+/// What the HTTP API of the admin port allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApiAccess {
+    /// There is none. The default.
+    Off,
+    /// `admin.api.enabled=true` and `admin.api.readOnly=true`.
+    ReadOnly,
+    /// `admin.api.enabled=true`.
+    ReadWrite,
+}
+
 /// The admin server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdminConfig {
@@ -59,6 +70,8 @@ pub struct AdminConfig {
     pub restore_enabled: bool,
     /// `admin.allowedHosts`: names in the Host header that a port on loopback accepts.
     pub allowed_hosts: Vec<String>,
+    /// `admin.api.enabled` and `admin.api.readOnly`.
+    pub api: ApiAccess,
 }
 
 /// Reads the admin server; `None` if it is off.
@@ -86,10 +99,11 @@ pub(super) fn read_admin(
         snapshot_enabled: reader.loose_switch("admin.snapshot.enabled", true),
         restore_enabled: reader.loose_switch("admin.restore.enabled", true),
         allowed_hosts: allowed_hosts(reader),
+        api: api_access(reader),
     })
 }
 
-const ADMIN_KEYS: [&str; 13] = [
+const ADMIN_KEYS: [&str; 15] = [
     "admin.enableServer",
     "admin.serverAddress",
     "admin.serverPort",
@@ -103,6 +117,8 @@ const ADMIN_KEYS: [&str; 13] = [
     "admin.snapshot.enabled",
     "admin.restore.enabled",
     "admin.allowedHosts",
+    "admin.api.enabled",
+    "admin.api.readOnly",
 ];
 
 fn warn_unknown_keys(reader: &mut SettingReader<'_>) {
@@ -209,6 +225,17 @@ fn protection(
         reader.diagnostics.warn(&reader.origin("admin.needClientAuth"), text);
     }
     AdminProtection::PlainOrTls(Box::new(family))
+}
+
+/// A word that is not understood refuses the start: neither meaning of it may be a surprise.
+fn api_access(reader: &mut SettingReader<'_>) -> ApiAccess {
+    let is_enabled = reader.strict_switch("admin.api.enabled", false);
+    let is_read_only = reader.strict_switch("admin.api.readOnly", false);
+    match (is_enabled, is_read_only) {
+        (false, _) => ApiAccess::Off,
+        (true, true) => ApiAccess::ReadOnly,
+        (true, false) => ApiAccess::ReadWrite,
+    }
 }
 
 fn allowed_hosts(reader: &SettingReader<'_>) -> Vec<String> {
