@@ -15,6 +15,8 @@ use super::setting_reader::{NumberUnit, SettingReader};
 /// ZooKeeper's port of the admin server.
 pub const ADMIN_PORT_DEFAULT: u16 = 8080;
 const COMMAND_URL_DEFAULT: &str = "/commands";
+/// First parts of the other routes of the admin port.
+const RESERVED_URLS: [&str; 5] = ["live", "ready", "version", "metrics", "v1"];
 const IDLE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 const RATE_INTERVAL_DEFAULT: Duration = Duration::from_secs(300);
 
@@ -179,10 +181,11 @@ fn command_url(reader: &mut SettingReader<'_>) -> String {
     let url = setting.value.trim_end_matches('/');
     let is_path = url.strip_prefix('/').is_some_and(|rest| {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_.~".contains(c);
-        !rest.is_empty() && rest.chars().all(is_plain) && !rest.contains("//")
+        let is_reserved = RESERVED_URLS.contains(&rest.split('/').next().unwrap_or_default());
+        !rest.is_empty() && rest.chars().all(is_plain) && !rest.contains("//") && !is_reserved
     });
     if !is_path {
-        reader.report_invalid(key, setting, "a path such as /commands of letters, digits and / - _ . ~");
+        reader.report_invalid(key, setting, "a path such as /commands of letters, digits and / - _ . ~, and no other route of the port");
         return COMMAND_URL_DEFAULT.to_owned();
     }
     url.to_owned()

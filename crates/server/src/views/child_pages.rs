@@ -35,8 +35,8 @@ pub struct ChildView {
 pub struct ChildPage {
     /// The children, in the byte order of their names.
     pub children: Vec<ChildView>,
-    /// Whether there are children behind the last one.
-    pub has_more: bool,
+    /// The name behind which the next page begins; `None` after the last page. It may be gone by now.
+    pub next: Option<String>,
     /// The parent at the end of the scan.
     pub parent: StatView,
     /// Whether no child was created or deleted during the scan.
@@ -136,7 +136,8 @@ impl ChildScan {
 
     /// The page, with the nodes as they are now. Names that are gone are left out.
     fn finish(&mut self, replica: &Replica, parent: &NodeRef<'_>) -> ChildPage {
-        let has_more = self.found.len() > self.limit;
+        let is_last = self.found.len() <= self.limit;
+        let next = self.found.iter().nth(self.limit.saturating_sub(1)).filter(|_| !is_last).cloned();
         let zxid = replica.last_zxid();
         let names = std::mem::take(&mut self.found).into_iter().take(self.limit);
         let children = names.filter_map(|name| {
@@ -147,7 +148,7 @@ impl ChildScan {
         });
         ChildPage {
             children: children.collect(),
-            has_more,
+            next,
             parent: StatView::of(parent, zxid),
             is_one_state: self.began_at == Some(parent.persisted().pzxid),
         }
