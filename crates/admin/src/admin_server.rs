@@ -12,7 +12,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::{any, get};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tracing::{info, warn};
 use zebu_server::ServeError;
 use zebu_server::config::ExporterListener;
@@ -26,9 +26,14 @@ use crate::commands_route::{plain, serve_command};
 use crate::exporter_route::{serve_exporter, serve_metrics_on_admin};
 use crate::listener::{HttpListener, HttpProtection};
 use crate::probes;
+use crate::v1::{ApiState, STREAMS_MAX, serve_api};
 
 /// A connection of the exporter's port without a request is closed after this time.
 const EXPORTER_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long event streams may take to end when the server stops, and to send their last bytes.
+const STREAMS_END_TIMEOUT: Duration = Duration::from_secs(1);
+const STREAMS_FLUSH_TIME: Duration = Duration::from_millis(50);
 
 /// Why a configured port was not opened.
 #[derive(Debug, thiserror::Error)]
@@ -75,14 +80,17 @@ impl AdminServer {
     /// A port that the operator configured cannot be opened.
     pub fn start(config: &ServerConfig) -> Result<Option<AdminServer>, AdminStartError> {
         let views = AttachedViews::default();
+        let mut streams = None;
         let mut ports: Vec<(BoundPort, Router, HttpProtection, Duration)> = Vec::new();
         if let Some(admin) = &config.admin
             && let Some(port) = bind_admin(admin)?
         {
             let protection = protection(&admin.protection)?;
             info!(address = %port.address, url = admin.command_url, "admin server listens");
-            let state = AdminState::new(admin.clone(), views.clone());
-            ports.push((port, admin_router(Arc::new(state)), protection, admin.idle_timeout));
+            let state = Arc::new(AdminState::new(admin.clone(), views.clone()));
+            let api = Arc::new(ApiState::new(state.clone()));
+            streams = Some(api.streams.clone());
+            ports.push((port, admin_router(state, api), protection, admin.idle_timeout));
         }
         for exporter in &config.exporter.listeners {
             if let Some(port) = bind_exporter(exporter)? {
@@ -117,6 +125,9 @@ impl AdminServer {
                     }
                 }
                 let _ = stopped.await;
+                if let Some(streams) = streams {
+                    end_streams(&streams).await;
+                }
             });
             runtime.shutdown_background();
         });
@@ -183,8 +194,19 @@ fn protection(configured: &AdminProtection) -> Result<HttpProtection, AdminStart
     })
 }
 
-fn admin_router(state: Arc<AdminState>) -> Router {
+/// Lets event streams send their last event. They end with the connections of the server.
+async fn end_streams(streams: &Semaphore) {
+    if streams.available_permits() < STREAMS_MAX {
+        let all = u32::try_from(STREAMS_MAX).unwrap_or(u32::MAX);
+        let _ = tokio::time::timeout(STREAMS_END_TIMEOUT, streams.acquire_many(all)).await;
+        // A permit is free before the last bytes have left.
+        tokio::time::sleep(STREAMS_FLUSH_TIME).await;
+    }
+}
+
+fn admin_router(state: Arc<AdminState>, api: Arc<ApiState>) -> Router {
     let url = state.config.command_url.clone();
+    let api = Router::new().route("/v1/{*rest}", any(serve_api)).with_state(api);
     Router::new()
         .route(&url, any(serve_command))
         .route(&format!("{url}/"), any(serve_command))
@@ -195,6 +217,7 @@ fn admin_router(state: Arc<AdminState>) -> Router {
         .route("/metrics", any(serve_metrics_on_admin))
         .fallback(async || plain(StatusCode::NOT_FOUND, "Not Found\n"))
         .with_state(state)
+        .merge(api)
 }
 
 fn exporter_router(views: AttachedViews) -> Router {

@@ -60,13 +60,14 @@ impl AdminState {
     }
 
     /// The body of an answer; `None` if too many bytes wait for their clients already.
-    pub(crate) fn body(&self, text: String) -> Option<Body> {
-        if text.len() <= UNCHARGED_BYTES {
-            return Some(Body::from(text));
+    pub(crate) fn body(&self, bytes: impl Into<Bytes>) -> Option<Body> {
+        let bytes = bytes.into();
+        if bytes.len() <= UNCHARGED_BYTES {
+            return Some(Body::from(bytes));
         }
-        let kib = u32::try_from(text.len().div_ceil(1024)).ok()?;
+        let kib = u32::try_from(bytes.len().div_ceil(1024)).ok()?;
         let permit = self.answer_memory.clone().try_acquire_many_owned(kib).ok()?;
-        Some(Body::new(ChargedBody { bytes: Some(Bytes::from(text)), _permit: permit }))
+        Some(Body::new(ChargedBody { bytes: Some(bytes), _permit: permit }))
     }
 }
 

@@ -11,6 +11,7 @@ mod connection;
 mod consensus;
 mod context;
 mod core;
+mod direct_read;
 mod ensemble;
 mod learner;
 pub mod limits;

@@ -250,7 +250,7 @@ impl Replica {
 }
 
 impl AuthEnforcement {
-    fn is_satisfied_by(&self, credentials: &Credentials) -> bool {
+    pub(crate) fn is_satisfied_by(&self, credentials: &Credentials) -> bool {
         match self {
             AuthEnforcement::Off => true,
             AuthEnforcement::Schemes(schemes) => {

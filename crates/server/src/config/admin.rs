@@ -15,6 +15,8 @@ use super::setting_reader::{NumberUnit, SettingReader};
 /// ZooKeeper's port of the admin server.
 pub const ADMIN_PORT_DEFAULT: u16 = 8080;
 const COMMAND_URL_DEFAULT: &str = "/commands";
+/// First parts of the other routes of the admin port.
+const RESERVED_URLS: [&str; 5] = ["live", "ready", "version", "metrics", "v1"];
 const IDLE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 const RATE_INTERVAL_DEFAULT: Duration = Duration::from_secs(300);
 const RESTORE_BYTES_DEFAULT: u64 = 8 << 30;
@@ -37,6 +39,17 @@ pub enum AdminProtection {
     PlainOrTls(Box<TlsFamilyConfig>),
     /// `admin.forceHttps`: TLS only.
     Tls(Box<TlsFamilyConfig>),
+}
+
+/// What the HTTP API of the admin port allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApiAccess {
+    /// There is none. The default.
+    Off,
+    /// `admin.api.enabled=true` and `admin.api.readOnly=true`.
+    ReadOnly,
+    /// `admin.api.enabled=true`.
+    ReadWrite,
 }
 
 /// The admin server.
@@ -62,6 +75,8 @@ pub struct AdminConfig {
     pub restore_bytes_max: u64,
     /// `admin.allowedHosts`: names in the Host header that a port on loopback accepts.
     pub allowed_hosts: Vec<String>,
+    /// `admin.api.enabled` and `admin.api.readOnly`.
+    pub api: ApiAccess,
 }
 
 /// Reads the admin server; `None` if it is off.
@@ -90,10 +105,11 @@ pub(super) fn read_admin(
         restore_enabled: reader.loose_switch("admin.restore.enabled", true),
         restore_bytes_max: restore_bytes_max(reader),
         allowed_hosts: allowed_hosts(reader),
+        api: api_access(reader),
     })
 }
 
-const ADMIN_KEYS: [&str; 14] = [
+const ADMIN_KEYS: [&str; 16] = [
     "admin.enableServer",
     "admin.serverAddress",
     "admin.serverPort",
@@ -108,6 +124,8 @@ const ADMIN_KEYS: [&str; 14] = [
     "admin.restore.enabled",
     "admin.restore.maxBytes",
     "admin.allowedHosts",
+    "admin.api.enabled",
+    "admin.api.readOnly",
 ];
 
 fn restore_bytes_max(reader: &mut SettingReader<'_>) -> u64 {
@@ -173,10 +191,11 @@ fn command_url(reader: &mut SettingReader<'_>) -> String {
     let url = setting.value.trim_end_matches('/');
     let is_path = url.strip_prefix('/').is_some_and(|rest| {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_.~".contains(c);
-        !rest.is_empty() && rest.chars().all(is_plain) && !rest.contains("//")
+        let is_reserved = RESERVED_URLS.contains(&rest.split('/').next().unwrap_or_default());
+        !rest.is_empty() && rest.chars().all(is_plain) && !rest.contains("//") && !is_reserved
     });
     if !is_path {
-        reader.report_invalid(key, setting, "a path such as /commands of letters, digits and / - _ . ~");
+        reader.report_invalid(key, setting, "a path such as /commands of letters, digits and / - _ . ~, and no other route of the port");
         return COMMAND_URL_DEFAULT.to_owned();
     }
     url.to_owned()
@@ -219,6 +238,17 @@ fn protection(
         reader.diagnostics.warn(&reader.origin("admin.needClientAuth"), text);
     }
     AdminProtection::PlainOrTls(Box::new(family))
+}
+
+/// A word that is not understood refuses the start: neither meaning of it may be a surprise.
+fn api_access(reader: &mut SettingReader<'_>) -> ApiAccess {
+    let is_enabled = reader.strict_switch("admin.api.enabled", false);
+    let is_read_only = reader.strict_switch("admin.api.readOnly", false);
+    match (is_enabled, is_read_only) {
+        (false, _) => ApiAccess::Off,
+        (true, true) => ApiAccess::ReadOnly,
+        (true, false) => ApiAccess::ReadWrite,
+    }
 }
 
 fn allowed_hosts(reader: &SettingReader<'_>) -> Vec<String> {
