@@ -276,6 +276,8 @@ const KNOWN_KEYS: &[KnownKey] = &[
     property("bitHashCacheSize", Jvm),
     property("audit.enable", Used),
     property("audit.impl.class", Used),
+    property("linearizable.paths", Used),
+    file("zebu.privateRequests", Used),
     file("zebu.audit.file", Used),
     file("zebu.audit.fileBytes", Used),
     file("zebu.audit.files", Used),
