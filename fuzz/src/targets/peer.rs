@@ -277,7 +277,7 @@ pub(super) fn small_packet(bits: &mut Bits<'_>) -> Packet {
         server: ServerId(i64::from(bits.below(10))),
         protocol: LEARNER_PROTOCOL,
         config_version: 0,
-        zebu: None,
+        zebu: (bits.below(2) == 0).then_some(PeerAnnouncement::CURRENT),
     };
     match bits.below(16) {
         0 => Packet::Proposal { zxid, entry },
