@@ -1,5 +1,5 @@
-//! Keys of reads that say how fresh they must be: paths whose reads are linearizable for every client, and the
-//! switch of the requests that ZooKeeper does not have.
+//! Keys of reads that say how fresh they must be: paths whose reads are linearizable for every client, and
+//! the switch of the requests that ZooKeeper does not have.
 
 use super::setting_reader::SettingReader;
 
