@@ -26,6 +26,10 @@ impl Replica {
     /// Answers a read. The caller holds the replica at least shared.
     pub(crate) fn reply_to_read(&self, connection: &mut ClientConnection, read: ReadCall<'_>, now_ms: i64) {
         let ReadCall { meta, request, credentials } = read;
+        if let Some(node) = self.virtual_node(request, connection) {
+            connection.push_reply(meta, self.last_zxid().0, now_ms, |out| node.encode_reply(request, out));
+            return;
+        }
         let caught_up = if let ReadRequest::SetWatches(watches) = request {
             self.set_watches(connection, watches)
         } else {

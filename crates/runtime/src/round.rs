@@ -185,6 +185,7 @@ impl SharedWork for HandlePeers<'_> {
         for event in self.events.drain(..) {
             self.node.handle_peer(event, &mut context);
         }
+        self.node.start_read_checks(&mut context);
     }
 }
 
@@ -205,6 +206,7 @@ impl SharedWork for HandleClients<'_> {
             }
             self.node.handle(event, &mut context);
         }
+        self.node.start_read_checks(&mut context);
         if self.is_due {
             self.node.tick(&mut context);
         }

@@ -133,11 +133,6 @@ impl ServerViews {
         self.shared.traffic.reset();
     }
 
-    /// Counters for the admin server to fill.
-    pub fn admin_counters(&self) -> &AdminCounters {
-        &self.shared.metrics.admin
-    }
-
     /// Resets the counters of all connections.
     pub fn reset_connection_stats(&self) {
         self.shared.connections.all().iter().for_each(|entry| entry.lock().stats.reset());
