@@ -18,7 +18,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use zebu_proto::client::connect::{ReadOnlyField, empty_password};
-use zebu_proto::client::{ConnectRequest, ConnectResponse, EventType, ReplyHeader, RequestHeader, WatcherEvent};
+use zebu_proto::client::{
+    ConnectRequest, ConnectResponse, EventType, ReplyHeader, RequestHeader, WatcherEvent,
+};
 use zebu_proto::frame::{self, Framed, LENGTH_SIZE};
 use zebu_proto::password::session_password;
 use zebu_proto::{ErrorCode, Jute, OpCode, Reader, SessionId, Xid};

@@ -85,15 +85,18 @@ pub(crate) async fn stream_events(call: ApiCall, path: &str) -> Result<Response,
     let (events, received) = mpsc::channel(EVENTS_WAITING);
     let is_overrun = Arc::new(AtomicBool::new(false));
     let sink = EventSink { events, is_overrun: is_overrun.clone() };
-    let connection = RequestConnection::open(&call.views, call.local_caller(), SessionChoice::New, Some(sink));
+    let connection =
+        RequestConnection::open(&call.views, call.local_caller(), SessionChoice::New, Some(sink));
     let connection = connection.await.map_err(|error| open_problem(&error))?;
     let mut body = Vec::new();
     Some::<Box<str>>(path.into()).encode(&mut body);
     scope.mode().wire().encode(&mut body);
-    let reply = connection.call(OpCode::AddWatch, body).await.map_err(|_: CallError| Problem::not_serving())?;
+    let reply =
+        connection.call(OpCode::AddWatch, body).await.map_err(|_: CallError| Problem::not_serving())?;
     call.check(&reply, path)?;
     let (texts, waiting) = mpsc::channel(TEXTS_WAITING);
-    let ready = event_text("ready", Some(reply.zxid), &json!({ "path": path, "zxid": values::hex(reply.zxid) }));
+    let ready =
+        event_text("ready", Some(reply.zxid), &json!({ "path": path, "zxid": values::hex(reply.zxid) }));
     let stream = EventStream { scope, connection, received, is_overrun, texts };
     tokio::spawn(stream.run(ready));
     let mut response = Response::new(Body::new(EventBody { waiting, _permit: permit }));
@@ -185,7 +188,8 @@ mod tests {
 
     #[test]
     fn an_event_is_one_line_of_data_whatever_the_path() {
-        let event = ReceivedEvent { kind: EventType::NodeCreated, path: "/a\u{85}\"b".to_owned(), zxid: 0x10 };
+        let event =
+            ReceivedEvent { kind: EventType::NodeCreated, path: "/a\u{85}\"b".to_owned(), zxid: 0x10 };
         let text = String::from_utf8(text_of(&event).to_vec()).unwrap();
         assert!(text.starts_with("event: NodeCreated\nid: 0x10\ndata: {") && text.ends_with("}\n\n"));
         assert_eq!(text.matches('\n').count(), 4);

@@ -56,7 +56,8 @@ pub(crate) fn blocks(page: &str) -> Vec<Block> {
 
 /// The part of a page below a heading, up to the next heading of its level.
 pub(crate) fn section<'a>(page: &'a str, heading: &str) -> &'a str {
-    let below = page.split(&format!("## {heading}\n")).nth(1).unwrap_or_else(|| panic!("no heading {heading}"));
+    let below =
+        page.split(&format!("## {heading}\n")).nth(1).unwrap_or_else(|| panic!("no heading {heading}"));
     below.split("\n## ").next().unwrap_or(below)
 }
 

@@ -42,7 +42,8 @@ fn acls_hold_for_the_digest_identity() {
     let entries = json(&acl)["acl"].clone();
     assert_eq!((&entries[0]["scheme"], &entries[0]["perms"]), (&json!("digest"), &json!("cdrwa")));
     refused(&api.get("/acl/mine"), 401, "NOAUTH");
-    let readable = json!({"acl": [entries[0], {"scheme": "world", "id": "anyone", "perms": "r"}]}).to_string();
+    let readable =
+        json!({"acl": [entries[0], {"scheme": "world", "id": "anyone", "perms": "r"}]}).to_string();
     refused(&api.call("PUT", "/acl/mine", &[AS_B], readable.as_bytes()), 403, "NOAUTH");
     let condition = format!("If-Match: {tag}");
     let changed = api.call("PUT", "/acl/mine", &[AS_A, &condition], readable.as_bytes());
@@ -153,12 +154,14 @@ fn writes_are_in_the_audit_log() {
     refused(&api.call("POST", "/tree/audited", &[AS_A], b""), 409, "NODEEXISTS");
     let lines = || {
         let output = server.output();
-        let files = [server.directory().join("zookeeper_audit.log"), server.data_dir().join("zookeeper_audit.log")];
+        let files =
+            [server.directory().join("zookeeper_audit.log"), server.data_dir().join("zookeeper_audit.log")];
         files.iter().filter_map(|file| std::fs::read_to_string(file).ok()).chain([output]).collect::<String>()
     };
     eventually("the line of the create", || {
         let lines = lines();
-        let mut created = lines.lines().filter(|line| line.contains("operation=create") && line.contains("/audited"));
+        let mut created =
+            lines.lines().filter(|line| line.contains("operation=create") && line.contains("/audited"));
         created.any(|line| line.contains("user=a,127.0.0.1") && line.contains("result=success"))
     });
 }

@@ -26,7 +26,8 @@ impl Events {
     pub(crate) fn wait_for(&mut self, expected: &str) {
         let mut buffer = [0; 4096];
         while !self.text.contains(expected) {
-            let count = self.stream.read(&mut buffer).unwrap_or_else(|error| panic!("{error}: {}", self.text));
+            let count =
+                self.stream.read(&mut buffer).unwrap_or_else(|error| panic!("{error}: {}", self.text));
             assert!(count > 0, "the stream ended before {expected:?}: {}", self.text);
             self.text += &String::from_utf8_lossy(&buffer[..count]);
         }
@@ -54,15 +55,20 @@ fn events_come_in_order_with_their_zxids() {
     assert_eq!(api.delete("/tree/w?recursive").status, 200);
     for events in [&mut node, &mut data, &mut tree] {
         events.wait_for("event: NodeDeleted\n");
-        assert!(events.text.contains(&format!("event: NodeDataChanged\nid: {zxid}\ndata: ")), "{}", events.text);
+        assert!(
+            events.text.contains(&format!("event: NodeDataChanged\nid: {zxid}\ndata: ")),
+            "{}",
+            events.text
+        );
     }
     assert!(node.text.contains("event: NodeChildrenChanged"));
     assert!(!data.text.contains("NodeChildrenChanged") && !tree.text.contains("NodeChildrenChanged"));
     tree.wait_for("\"path\":\"/w/child\"");
-    let places: Vec<usize> = ["event: ready", "event: NodeCreated", "event: NodeDataChanged", "event: NodeDeleted"]
-        .iter()
-        .map(|name| tree.text.find(name).unwrap())
-        .collect();
+    let places: Vec<usize> =
+        ["event: ready", "event: NodeCreated", "event: NodeDataChanged", "event: NodeDeleted"]
+            .iter()
+            .map(|name| tree.text.find(name).unwrap())
+            .collect();
     assert!(places.is_sorted(), "{}", tree.text);
     refused(&api.get("/tree/w?watch=all"), 400, "BADARGUMENTS");
     refused(&api.get("/tree/w?watch&stat"), 400, "BADARGUMENTS");
