@@ -1,21 +1,9 @@
 //! The hottest paths and clients, and the largest nodes, as JSON. The route checks that its caller is an
 //! operator: the answer names paths whatever their ACLs are.
 
-#![allow(dead_code, reason = "the route of another module calls it")]
-
 use serde_json::{Value, json};
 use zebu_metrics::HotMeasure;
-use zebu_server::views::{ServerViews, TOP_ENTRIES_MAX};
-
-use crate::query::first_value;
-
-/// What a caller wants to see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TopParameters {
-    pub(crate) order: TopOrder,
-    /// Entries per list.
-    pub(crate) limit: usize,
-}
+use zebu_server::views::ServerViews;
 
 /// The order of the lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,36 +16,25 @@ pub(crate) enum TopOrder {
     Nodes,
 }
 
-impl TopParameters {
-    /// Reads `by` and `limit` of a query string. `by` is a measure, `nodes`, or absent for all measures.
+impl TopOrder {
+    /// Reads a measure, `nodes`, or nothing for all measures.
     ///
     /// # Errors
-    /// A value that is not known, as a text for the caller.
-    pub(crate) fn from_query(query: Option<&str>) -> Result<TopParameters, String> {
-        let order = match first_value(query, "by").as_deref() {
-            None => TopOrder::All,
-            Some("nodes") => TopOrder::Nodes,
+    /// A name that is not known, as a text for the caller.
+    pub(crate) fn of_name(name: Option<&str>) -> Result<TopOrder, String> {
+        match name {
+            None => Ok(TopOrder::All),
+            Some("nodes") => Ok(TopOrder::Nodes),
             Some(name) => {
-                let measure = HotMeasure::from_name(name);
                 let known = "reads, writes, bytes, watches, requests or nodes";
-                TopOrder::By(measure.ok_or_else(|| format!("by is {known}"))?)
+                HotMeasure::from_name(name).map(TopOrder::By).ok_or_else(|| format!("by must be {known}"))
             }
-        };
-        let limit = match first_value(query, "limit") {
-            None => TOP_ENTRIES_MAX,
-            Some(text) => text
-                .parse()
-                .ok()
-                .filter(|limit| (1..=TOP_ENTRIES_MAX).contains(limit))
-                .ok_or_else(|| format!("limit is a number from 1 to {TOP_ENTRIES_MAX}"))?,
-        };
-        Ok(TopParameters { order, limit })
+        }
     }
 }
 
-/// The lists.
-pub(crate) async fn top(views: &ServerViews, parameters: TopParameters) -> Value {
-    let TopParameters { order, limit } = parameters;
+/// The lists, with at most `limit` entries each.
+pub(crate) async fn top(views: &ServerViews, order: TopOrder, limit: usize) -> Value {
     let measures = match order {
         TopOrder::All => HotMeasure::ALL.to_vec(),
         TopOrder::By(measure) => vec![measure],
@@ -69,8 +46,8 @@ pub(crate) async fn top(views: &ServerViews, parameters: TopParameters) -> Value
         let entries = table.entries.iter().map(|entry| {
             json!({
                 "key": entry.key,
-                "per_second": rounded(entry.per_second),
-                "error_per_second": rounded(entry.error_per_second),
+                "perSecond": rounded(entry.per_second),
+                "errorPerSecond": rounded(entry.error_per_second),
             })
         });
         let lists = by.entry(table.measure.name()).or_insert_with(|| json!({}));
@@ -87,8 +64,8 @@ async fn largest_nodes(views: &ServerViews, limit: usize) -> Value {
     json!({
         "complete": nodes.is_complete,
         "visited": nodes.visited,
-        "by_size": list(&nodes.by_bytes, "bytes"),
-        "by_children": list(&nodes.by_children, "children"),
+        "bySize": list(&nodes.by_bytes, "bytes"),
+        "byChildren": list(&nodes.by_children, "children"),
     })
 }
 
@@ -102,14 +79,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_are_checked() {
-        let all = TopParameters { order: TopOrder::All, limit: TOP_ENTRIES_MAX };
-        assert_eq!(TopParameters::from_query(None), Ok(all));
-        let writes = TopParameters { order: TopOrder::By(HotMeasure::Writes), limit: 3 };
-        assert_eq!(TopParameters::from_query(Some("by=writes&limit=3")), Ok(writes));
-        assert_eq!(TopParameters::from_query(Some("by=nodes")).map(|found| found.order), Ok(TopOrder::Nodes));
-        for wrong in ["by=size", "limit=0", "limit=51", "limit=x"] {
-            assert!(TopParameters::from_query(Some(wrong)).is_err(), "{wrong}");
-        }
+    fn an_order_has_a_known_name() {
+        assert_eq!(TopOrder::of_name(None), Ok(TopOrder::All));
+        assert_eq!(TopOrder::of_name(Some("writes")), Ok(TopOrder::By(HotMeasure::Writes)));
+        assert_eq!(TopOrder::of_name(Some("nodes")), Ok(TopOrder::Nodes));
+        assert!(TopOrder::of_name(Some("size")).is_err());
     }
 }

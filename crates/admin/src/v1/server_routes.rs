@@ -1,4 +1,4 @@
-//! `/v1/ensemble`, `/v1/digest`, `/v1/features`, `/v1/whoami` and `/v1/openapi.json`: the server itself.
+//! `/v1/top`, `/v1/ensemble`, `/v1/digest`, `/v1/features`, `/v1/whoami` and `/v1/openapi.json`: the server itself.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -6,17 +6,40 @@ use serde_json::{Value, json};
 use zebu_server::config::admin::ApiAccess;
 use zebu_server::config::membership::{HostPort, Role};
 use zebu_server::four_letter::version;
+use zebu_server::views::TOP_ENTRIES_MAX;
 
 use super::call::{ApiCall, STREAMS_MAX};
 use super::problem::Problem;
 use super::values::hex;
+use crate::answers::top::{TopOrder, top};
 
 /// What the API can do; clients ask for a name before they use it.
-const FEATURES: [&str; 9] =
-    ["tree", "children-pages", "acl", "multi", "recursive-delete", "watch", "sessions", "ensemble", "digest"];
+const FEATURES: [&str; 10] = [
+    "tree",
+    "children-pages",
+    "acl",
+    "multi",
+    "recursive-delete",
+    "watch",
+    "sessions",
+    "top",
+    "ensemble",
+    "digest",
+];
 
 /// The document that describes the routes.
 pub(crate) const OPENAPI: &str = include_str!("openapi.json");
+
+/// The hottest paths and clients, or the largest nodes. For the super user: it names paths whatever their
+/// ACLs are.
+pub(crate) async fn show_top(call: ApiCall) -> Result<Response, Problem> {
+    call.arguments.allow_only(&["by", "limit"])?;
+    call.require_super()?;
+    let order = TopOrder::of_name(call.arguments.value("by")).map_err(Problem::bad_request)?;
+    let limit = call.arguments.number("limit", TOP_ENTRIES_MAX)?.unwrap_or(TOP_ENTRIES_MAX);
+    let object = top(&call.views, order, limit).await;
+    call.json(StatusCode::OK, &object)
+}
 
 /// This server, its leader, and the servers of the config.
 pub(crate) async fn show_ensemble(call: ApiCall) -> Result<Response, Problem> {

@@ -71,13 +71,14 @@ fn the_server_describes_itself() {
     let mut asked = 0;
     for (path, item) in document["paths"].as_object().unwrap() {
         if item.get("get").is_some() && !path.contains('{') {
-            let answer = api.get(path.strip_prefix("/v1").unwrap());
+            let as_super = format!("Authorization: {AS_SUPER}");
+            let answer = api.call("GET", path.strip_prefix("/v1").unwrap(), &[&as_super], b"");
             assert_eq!(answer.status, 200, "{path}: {}", answer.text());
             refused(&api.get(&format!("{}?unknown", path.strip_prefix("/v1").unwrap())), 400, "BADARGUMENTS");
             asked += 1;
         }
     }
-    assert_eq!(asked, 7);
+    assert_eq!(asked, 8);
     refused(&api.get("/nothing"), 404, "UNIMPLEMENTED");
     for (method, path, allow) in [
         ("PATCH", "/tree/a", "GET, HEAD, PUT, POST, DELETE"),
@@ -111,4 +112,31 @@ fn one_session_serves_all_writes_of_a_caller() {
         assert!(answer.status < 300 || answer.status == 503, "{}", answer.text());
     }
     eventually("sessions end", || json(&api.get("/sessions"))["total"].as_u64().unwrap() <= 64);
+}
+
+/// The sketches see each request here. Rates are estimates, so only the order counts.
+#[test]
+fn the_super_user_sees_hot_paths_and_large_nodes() {
+    let server = server().line("zebu.top.sampling=1").start().unwrap();
+    let api = Api::of(&server);
+    let (mut client, _) = open(&server);
+    call(&mut client, OpCode::Create, create_body("/hot", b"", zebu_proto::Acl::open(), 0));
+    call(&mut client, OpCode::Create, create_body("/large", &[0; 5000], zebu_proto::Acl::open(), 0));
+    (0..50).for_each(|_| {
+        call(&mut client, OpCode::GetData, path_and_watch("/hot", false));
+    });
+    refused(&api.get("/top"), 401, "NOAUTH");
+    refused(&api.call("GET", "/top", &["Authorization: digest a:b"], b""), 403, "NOAUTH");
+    let as_super = format!("Authorization: {AS_SUPER}");
+    let top = |query: &str| api.call("GET", &format!("/top{query}"), &[&as_super], b"");
+    eventually("the hottest path", || {
+        let reads = &json(&top("?by=reads&limit=1"))["by"]["reads"];
+        let lists = reads.as_object().unwrap().values();
+        lists.flat_map(|list| list.as_array().unwrap()).any(|entry| entry["key"] == "/hot")
+    });
+    let nodes = json(&top("?by=nodes&limit=1"));
+    assert_eq!((&nodes["complete"], &nodes["bySize"][0]["path"]), (&json!(true), &json!("/large")));
+    for bad in ["?by=size", "?limit=0", "?limit=51", "?depth=1"] {
+        refused(&top(bad), 400, "BADARGUMENTS");
+    }
 }
