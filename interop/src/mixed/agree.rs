@@ -29,8 +29,8 @@ pub(super) fn compare(fleet: &Fleet) -> Result<Agreement> {
     let deadline = Instant::now() + 3 * Duration::from_millis(SESSION_MS.unsigned_abs().into());
     let nodes = loop {
         match compare_once(fleet)? {
-            Comparison::Equal { nodes } => break nodes,
-            Comparison::Different(difference) => ensure!(Instant::now() < deadline, "{difference}"),
+            TreeComparison::Equal { nodes } => break nodes,
+            TreeComparison::Different(difference) => ensure!(Instant::now() < deadline, "{difference}"),
         }
         std::thread::sleep(REPEAT_DELAY);
     };
@@ -38,12 +38,12 @@ pub(super) fn compare(fleet: &Fleet) -> Result<Agreement> {
     Ok(Agreement { nodes, digests: common_digests(fleet)? })
 }
 
-enum Comparison {
+enum TreeComparison {
     Equal { nodes: usize },
     Different(String),
 }
 
-fn compare_once(fleet: &Fleet) -> Result<Comparison> {
+fn compare_once(fleet: &Fleet) -> Result<TreeComparison> {
     let mut readers = Vec::new();
     for index in (0..fleet.len()).filter(|&index| fleet.is_up(index)) {
         let client = Client::open(fleet.address(index), SESSION_MS)
@@ -62,12 +62,12 @@ fn compare_once(fleet: &Fleet) -> Result<Comparison> {
         client.write(&WriteRequest::CloseSession)?;
     }
     let Some(((first, reference), others)) = dumps.split_first() else {
-        return Ok(Comparison::Equal { nodes: 0 });
+        return Ok(TreeComparison::Equal { nodes: 0 });
     };
     for (index, dump) in others {
         let differences = reference.differences(dump, &|_| false);
         if !differences.is_empty() {
-            return Ok(Comparison::Different(format!(
+            return Ok(TreeComparison::Different(format!(
                 "members {} ({}) and {} ({}) differ in {} nodes:\n{}",
                 first + 1,
                 fleet.server(*first).name(),
@@ -78,7 +78,7 @@ fn compare_once(fleet: &Fleet) -> Result<Comparison> {
             )));
         }
     }
-    Ok(Comparison::Equal { nodes: reference.0.len() })
+    Ok(TreeComparison::Equal { nodes: reference.0.len() })
 }
 
 /// No member has applied a transaction that led to another tree than its leader's.
