@@ -45,15 +45,27 @@ def need(*words, **options):
     return ended.stdout
 
 
-def fresh_root():
+def minimal_debian(name, includes, root):
     """A copy of a minimal Debian 12, which is fetched once."""
-    base = CACHE / "bookworm"
-    if not (base / "etc/debian_version").exists():
-        shutil.rmtree(base, ignore_errors=True)
-        need("mmdebstrap", "--variant=minbase", "--include=adduser,init-system-helpers", "bookworm", base)
+    base = CACHE / name
+    complete = CACHE / f"{name}.complete"
+    if not complete.exists():
+        remove(base)
+        need("mmdebstrap", "--variant=minbase", f"--include={includes}", "bookworm", base)
+        complete.touch()
+    remove(root)
+    # mmdebstrap may leave /proc mounted, which is endless to copy.
+    need("cp", "-a", "--one-file-system", base, root)
+
+
+def remove(directory):
+    """Removes a directory, but nothing that is mounted in it."""
+    need("rm", "-rf", "--one-file-system", directory)
+
+
+def fresh_root():
     root = CACHE / "root"
-    shutil.rmtree(root, ignore_errors=True)
-    need("cp", "-a", base, root)
+    minimal_debian("bookworm", "adduser,init-system-helpers", root)
     # Nothing starts by itself in this directory.
     policy = root / "usr/sbin/policy-rc.d"
     policy.write_text("#!/bin/sh\nexit 101\n")
@@ -202,7 +214,7 @@ def main():
     install(root, program, service)
     link = inside(root, "readlink", "-f", "/etc/zookeeper/conf").strip()
     check("without zookeeper the package brings a configuration", link == "/etc/zookeeper/conf_zebu", link)
-    shutil.rmtree(root, ignore_errors=True)
+    remove(root)
 
 
 if __name__ == "__main__":

@@ -106,7 +106,8 @@ fn wrong_variables_write_nothing_and_end_with_2() {
 #[test]
 fn containerfiles_copy_files_of_a_release() {
     let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/container");
-    let release = ["bin/zebu", "bin/zkServer.sh", "bin/zkCli.sh", "LICENSE", "container/writable/", "container/etc/"];
+    let release =
+        ["bin/zebu", "bin/zkServer.sh", "bin/zkCli.sh", "LICENSE", "container/writable/", "container/etc/"];
     for name in ["Containerfile", "Containerfile.debian"] {
         let text = std::fs::read_to_string(packaging.join(name)).unwrap();
         let copies: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("COPY ")).collect();

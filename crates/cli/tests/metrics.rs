@@ -72,8 +72,13 @@ fn elections_acks_and_learners_are_counted() {
     // collectd looks no further.
     let text = four_letter::ask(ensemble.clients[leader], "mntr", TIME_LIMIT).unwrap();
     let (first, _) = text.split_at(4096);
-    for key in ["synced_followers", "pending_syncs", "last_proposal_size", "max_file_descriptor_count", "quorum_size"]
-    {
+    for key in [
+        "synced_followers",
+        "pending_syncs",
+        "last_proposal_size",
+        "max_file_descriptor_count",
+        "quorum_size",
+    ] {
         assert!(first.contains(&format!("zk_{key}\t")), "{key} is not among the first values:\n{text}");
     }
 }

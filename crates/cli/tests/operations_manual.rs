@@ -1,5 +1,5 @@
-//! docs/operations.md, command by command, with the real program: an ensemble is configured, watched, grown, repaired
-//! and upgraded as the page says.
+//! docs/operations.md, command by command, with the real program: an ensemble is configured, watched, grown,
+//! repaired and upgraded as the page says.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
@@ -24,7 +24,8 @@ impl Drop for Servers {
     fn drop(&mut self) {
         for entry in fs::read_dir(&self.0).into_iter().flatten().flatten() {
             let Ok(pid) = fs::read_to_string(entry.path().join("zookeeper_server.pid")) else { continue };
-            let is_there = fs::read_link(format!("/proc/{}/cwd", pid.trim())).is_ok_and(|place| place == self.0);
+            let is_there =
+                fs::read_link(format!("/proc/{}/cwd", pid.trim())).is_ok_and(|place| place == self.0);
             if is_there {
                 let _ = Command::new("kill").args(["-KILL", pid.trim()]).status();
             }

@@ -20,8 +20,9 @@ pub fn monitor_values(view: &MetricsView) -> Vec<(Cow<'static, str>, MetricValue
         values.push((Cow::Borrowed("peer_state"), MetricValue::Text(state.clone())));
     }
     // Gauges first, as in ZooKeeper: collectd reads the first 4096 bytes only.
-    let (gauges, others): (Vec<_>, Vec<_>) =
-        view.series().partition(|(_, value)| matches!(value, SeriesValue::Integer(_) | SeriesValue::Decimal(_)));
+    let (gauges, others): (Vec<_>, Vec<_>) = view
+        .series()
+        .partition(|(_, value)| matches!(value, SeriesValue::Integer(_) | SeriesValue::Decimal(_)));
     for (family, value) in gauges.into_iter().chain(others) {
         if let Some(name) = family.mntr_name() {
             push_values(&mut values, family, name, value);

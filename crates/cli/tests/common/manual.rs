@@ -1,5 +1,5 @@
-//! Pages of the documentation as tests: their code blocks, with the ports of a page replaced by free ones, as files and
-//! as commands in a directory of their own.
+//! Pages of the documentation as tests: their code blocks, with the ports of a page replaced by free ones, as
+//! files and as commands in a directory of their own.
 
 #![allow(dead_code, reason = "each page uses a part")]
 
@@ -56,7 +56,8 @@ pub(crate) fn blocks(page: &str) -> Vec<Block> {
 
 /// The part of a page below a heading, up to the next heading of its level.
 pub(crate) fn section<'a>(page: &'a str, heading: &str) -> &'a str {
-    let below = page.split(&format!("## {heading}\n")).nth(1).unwrap_or_else(|| panic!("no heading {heading}"));
+    let below =
+        page.split(&format!("## {heading}\n")).nth(1).unwrap_or_else(|| panic!("no heading {heading}"));
     below.split("\n## ").next().unwrap_or(below)
 }
 
@@ -105,7 +106,8 @@ pub(crate) fn succeed(home: &Path, line: &str) -> String {
     text(&output)
 }
 
-/// Runs the lines of a block with bash, which finds `zebu` in `bin` of the directory. The first failure ends it.
+/// Runs the lines of a block with bash, which finds `zebu` in `bin` of the directory. The first failure ends
+/// it.
 pub(crate) fn run_script(home: &Path, block: &Block) -> String {
     let path = format!("{}:{}", home.join("bin").display(), std::env::var("PATH").unwrap());
     let mut command = Command::new("timeout");
