@@ -124,6 +124,7 @@ def next_version(package):
     """The same package with a later version."""
     place = CACHE / "next" / package.name
     shutil.rmtree(place, ignore_errors=True)
+    place.parent.mkdir(exist_ok=True)
     need("dpkg-deb", "--raw-extract", package, place)
     control = place / "DEBIAN/control"
     text = control.read_text()
