@@ -131,7 +131,7 @@ def next_version(package):
     version = next(line.split()[1] for line in text.splitlines() if line.startswith("Version:"))
     control.write_text(text.replace(f"Version: {version}", f"Version: {version}+next").replace(f"(= {version})", f"(= {version}+next)"))
     out = CACHE / "next" / f"next-{package.name}"
-    need("dpkg-deb", "--root-owner-group", "--build", place, out)
+    need("dpkg-deb", "--root-owner-group", "-Znone", "--build", place, out)
     return out
 
 
