@@ -111,12 +111,19 @@ mod tests {
 
     #[test]
     fn paths_are_decoded_strictly() {
-        for (encoded, path) in
-            [("", "/"), ("/", "/"), ("/a%20b", "/a b"), ("/%C3%A4", "/ä"), ("/a%2Fb", "/a/b"), ("/a+b", "/a+b")]
-        {
+        for (encoded, path) in [
+            ("", "/"),
+            ("/", "/"),
+            ("/a%20b", "/a b"),
+            ("/%C3%A4", "/ä"),
+            ("/a%2Fb", "/a/b"),
+            ("/a+b", "/a+b"),
+        ] {
             assert_eq!(znode_path(encoded).unwrap(), path, "{encoded}");
         }
-        for encoded in ["/a/", "//a", "/a/../b", "/.", "/%2e%2e", "/%00", "/%", "/%4", "/%zz", "/%+1", "/%ff", "x"] {
+        for encoded in
+            ["/a/", "//a", "/a/../b", "/.", "/%2e%2e", "/%00", "/%", "/%4", "/%zz", "/%+1", "/%ff", "x"]
+        {
             assert_eq!(znode_path(encoded).unwrap_err().status, 400, "{encoded}");
         }
     }

@@ -35,7 +35,7 @@ pub(crate) async fn run_multi(call: ApiCall) -> Result<Response, Problem> {
     match failure {
         None => call.json(StatusCode::OK, &json!({ "zxid": values::hex(reply.zxid), "results": shown })),
         Some(code) => {
-            let failed = results.iter().position(|result| is_cause(result));
+            let failed = results.iter().position(is_cause);
             let path = failed.and_then(|index| ops.get(index)).and_then(path_of);
             let problem = Problem::of_code(code, path, call.ids.auth);
             Err(problem.with("failed", json!(failed)).with("results", json!(shown)))
@@ -99,9 +99,8 @@ fn parse_ops(value: &Value) -> Result<Vec<MultiOp>, Problem> {
     if ops.len() > OPS_MAX {
         return Err(Problem::too_large(format!("a multi has at most {OPS_MAX} operations")));
     }
-    let parse = |(index, op): (usize, &Value)| {
-        parse_op(op).map_err(|problem| problem.with("failed", json!(index)))
-    };
+    let parse =
+        |(index, op): (usize, &Value)| parse_op(op).map_err(|problem| problem.with("failed", json!(index)));
     ops.iter().enumerate().map(parse).collect()
 }
 
@@ -115,10 +114,11 @@ fn parse_op(value: &Value) -> Result<MultiOp, Problem> {
     };
     let path = object.get(kind).and_then(Value::as_str).ok_or_else(|| refused("the path is a text"))?;
     check_path(path)?;
-    let allow_only = |names: &[&str]| match object.keys().find(|key| *key != kind && !names.contains(&key.as_str())) {
-        Some(key) => Err(refused(&format!("{kind} has no member {key:?}"))),
-        None => Ok(()),
-    };
+    let allow_only =
+        |names: &[&str]| match object.keys().find(|key| *key != kind && !names.contains(&key.as_str())) {
+            Some(key) => Err(refused(&format!("{kind} has no member {key:?}"))),
+            None => Ok(()),
+        };
     let version = version_of(object)?;
     Ok(match kind {
         "create" => {
@@ -179,7 +179,9 @@ mod tests {
         ]}));
         let ops = ops.unwrap();
         assert!(matches!(&ops[0], MultiOp::Check(check) if check.version == 3));
-        assert!(matches!(&ops[1], MultiOp::SetData(set) if set.version == -1 && set.data.as_deref() == Some(b"x")));
+        assert!(
+            matches!(&ops[1], MultiOp::SetData(set) if set.version == -1 && set.data.as_deref() == Some(b"x"))
+        );
         assert!(matches!(&ops[2], MultiOp::Create(create) if create.flags == 2));
         assert!(matches!(&ops[3], MultiOp::Create(create) if create.ttl_ms == 5000));
         assert!(matches!(&ops[4], MultiOp::Delete(delete) if delete.version == 0));

@@ -107,7 +107,10 @@ impl Problem {
             set(header::RETRY_AFTER, HeaderValue::from(RETRY_SECONDS));
         }
         if status == StatusCode::UNAUTHORIZED {
-            set(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"zebu\", charset=\"UTF-8\""));
+            set(
+                header::WWW_AUTHENTICATE,
+                HeaderValue::from_static("Basic realm=\"zebu\", charset=\"UTF-8\""),
+            );
         }
         if let Some(allow) = allow {
             set(header::ALLOW, HeaderValue::from_static(allow));

@@ -33,8 +33,10 @@ pub(crate) async fn read_tree(call: ApiCall) -> Result<Response, Problem> {
             call.arguments.allow_only(&["stat", "fresh"])?;
             call.arguments.flag("stat")?;
             freshen(&call, &path).await?;
-            let node =
-                call.views.read_stat(&path, &call.ids.credentials).map_err(|code| call.problem(code, &path))?;
+            let node = call
+                .views
+                .read_stat(&path, &call.ids.credentials)
+                .map_err(|code| call.problem(code, &path))?;
             let mut object = object_of(&path, &node);
             values::add_node(&mut object, &node);
             with_node(call.json(StatusCode::OK, &object.into())?, &node)
@@ -57,7 +59,8 @@ async fn read_data(call: &ApiCall, path: &str) -> Result<Response, Problem> {
         Condition::Tag(known) => known.matches(tag),
     };
     if is_known {
-        let response = call.answer(StatusCode::NOT_MODIFIED, "application/octet-stream", Vec::new().into())?;
+        let response =
+            call.answer(StatusCode::NOT_MODIFIED, "application/octet-stream", Vec::new().into())?;
         return with_node(response, &read.node);
     }
     let response = if as_json {

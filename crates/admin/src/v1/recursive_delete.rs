@@ -41,7 +41,9 @@ pub(crate) async fn delete_subtree(call: &ApiCall, path: &str) -> Result<Respons
     while !rest.is_empty() {
         let (part, later) = rest.split_at(part_length(rest));
         rest = later;
-        delete_part(call, part, &mut deleted).await.map_err(|problem| problem.with("deleted", json!(deleted)))?;
+        delete_part(call, part, &mut deleted)
+            .await
+            .map_err(|problem| problem.with("deleted", json!(deleted)))?;
     }
     call.json(StatusCode::OK, &json!({ "path": path, "deleted": deleted, "more": has_more }))
 }

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -18,7 +18,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use zebu_proto::client::connect::{ReadOnlyField, empty_password};
-use zebu_proto::client::{ConnectRequest, ConnectResponse, EventType, ReplyHeader, RequestHeader, WatcherEvent};
+use zebu_proto::client::{
+    ConnectRequest, ConnectResponse, EventType, ReplyHeader, RequestHeader, WatcherEvent,
+};
 use zebu_proto::frame::{self, Framed, LENGTH_SIZE};
 use zebu_proto::password::session_password;
 use zebu_proto::{ErrorCode, Jute, OpCode, Reader, SessionId, Xid};
@@ -42,6 +44,9 @@ const COMMANDS_WAITING: usize = 64;
 const UNSENT_MAX: usize = 256 << 10;
 /// Bytes of the longest reply.
 const REPLY_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of the paths of events that wait for their client.
+const EVENT_BYTES_MAX: usize = 2 << 20;
 
 /// Why a connection is not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -86,8 +91,16 @@ pub(crate) struct ReceivedEvent {
 #[derive(Clone, Debug)]
 pub(crate) struct EventSink {
     pub(crate) events: mpsc::Sender<ReceivedEvent>,
+    pub(crate) backlog: Arc<EventBacklog>,
+}
+
+/// The events that wait for their client.
+#[derive(Debug, Default)]
+pub(crate) struct EventBacklog {
+    /// Bytes of their paths.
+    pub(crate) bytes: AtomicUsize,
     /// Set when an event found no room. The connection ends then.
-    pub(crate) is_overrun: Arc<AtomicBool>,
+    pub(crate) is_overrun: AtomicBool,
 }
 
 struct Command {
@@ -330,11 +343,16 @@ impl ConnectionDriver {
         else {
             return Ok(());
         };
-        let passed = sink.events.try_send(ReceivedEvent { kind, path: path.to_owned(), zxid });
-        if let Err(mpsc::error::TrySendError::Full(_)) = passed {
-            sink.is_overrun.store(true, Ordering::Release);
+        let waiting = sink.backlog.bytes.fetch_add(path.len(), Ordering::AcqRel) + path.len();
+        let passed = match waiting > EVENT_BYTES_MAX {
+            true => false,
+            false => sink.events.try_send(ReceivedEvent { kind, path: path.to_owned(), zxid }).is_ok(),
+        };
+        if passed {
+            return Ok(());
         }
-        passed.map_err(|_| io::ErrorKind::BrokenPipe.into())
+        sink.backlog.is_overrun.store(true, Ordering::Release);
+        Err(io::ErrorKind::BrokenPipe.into())
     }
 
     /// Ends the session and waits for the end of the connection.

@@ -246,10 +246,15 @@ mod tests {
         let methods = ["get", "put", "post", "delete", "patch", "head", "options"];
         let mut described = BTreeSet::new();
         for (path, item) in document["paths"].as_object().unwrap() {
-            for (method, operation) in item.as_object().unwrap().iter().filter(|(key, _)| methods.contains(&key.as_str())) {
+            for (method, operation) in
+                item.as_object().unwrap().iter().filter(|(key, _)| methods.contains(&key.as_str()))
+            {
                 described.insert((method.to_uppercase(), path.clone()));
                 assert!(operation["operationId"].is_string(), "{method} {path}");
-                assert!(operation["responses"].as_object().is_some_and(|map| !map.is_empty()), "{method} {path}");
+                assert!(
+                    operation["responses"].as_object().is_some_and(|map| !map.is_empty()),
+                    "{method} {path}"
+                );
             }
         }
         let routed: BTreeSet<(String, String)> =

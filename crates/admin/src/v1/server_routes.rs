@@ -84,8 +84,10 @@ pub(crate) async fn show_digest(call: ApiCall) -> Result<Response, Problem> {
     call.arguments.allow_only(&[])?;
     let now = call.views.digest();
     let history = call.views.digests();
-    let history: Vec<Value> =
-        history.into_iter().map(|(zxid, digest)| json!({ "zxid": hex(zxid.0), "digest": hex(digest) })).collect();
+    let history: Vec<Value> = history
+        .into_iter()
+        .map(|(zxid, digest)| json!({ "zxid": hex(zxid.0), "digest": hex(digest) }))
+        .collect();
     let object = json!({
         "zxid": hex(now.zxid.0),
         "digest": hex(now.digest),

@@ -130,7 +130,8 @@ fn no_session() -> Problem {
 
 /// A session id in hexadecimal.
 fn session_id(text: &str) -> Result<SessionId, Problem> {
-    let digits = text.strip_prefix("0x").filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+    let digits =
+        text.strip_prefix("0x").filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
     let id = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
     let id = id.map(|id| SessionId(id.cast_signed()));
     id.ok_or_else(|| Problem::bad_request("a session id is written as 0x and hexadecimal digits"))

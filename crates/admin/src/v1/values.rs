@@ -137,7 +137,9 @@ pub(crate) fn parse_data(object: &Map<String, Value>) -> Result<Option<Arc<[u8]>
         (Some(Value::String(text)), None) => Ok(Some(Arc::from(text.as_bytes()))),
         (Some(Value::Null), None) => Ok(None),
         (None, Some(Value::String(text))) => Ok(Some(Arc::from(decode_base64(text.as_bytes())?))),
-        _ => Err(Problem::bad_request("data is a text or null, base64 is a text, and only one of them is given")),
+        _ => Err(Problem::bad_request(
+            "data is a text or null, base64 is a text, and only one of them is given",
+        )),
     }
 }
 
@@ -147,21 +149,26 @@ mod tests {
 
     #[test]
     fn acls_are_read_back_as_they_are_written() {
-        let list = vec![Acl::new(31, "world", "anyone"), Acl::new(5, "digest", "a:b="), Acl::new(0, "ip", "::1")];
+        let list =
+            vec![Acl::new(31, "world", "anyone"), Acl::new(5, "digest", "a:b="), Acl::new(0, "ip", "::1")];
         assert_eq!(parse_acl(&acl(&list)).unwrap(), list);
         assert_eq!(parse_acl_entry("digest:a:b=:cr").unwrap(), list[1]);
         assert_eq!(parse_acl_entry("ip:::1:").unwrap(), list[2]);
         for bad in ["world", "world:anyone", "world:anyone:x", ""] {
             assert!(parse_acl_entry(bad).is_err(), "{bad}");
         }
-        for bad in [json!({}), json!([{}]), json!([{"scheme": "world", "id": "anyone", "perms": "z"}]), json!([1])] {
+        for bad in
+            [json!({}), json!([{}]), json!([{"scheme": "world", "id": "anyone", "perms": "z"}]), json!([1])]
+        {
             assert!(parse_acl(&bad).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn times_to_live() {
-        for (text, ttl) in [("5", 5), ("5ms", 5), ("30s", 30_000), ("2h", 7_200_000), ("1d", 86_400_000), ("5m", 300_000)] {
+        for (text, ttl) in
+            [("5", 5), ("5ms", 5), ("30s", 30_000), ("2h", 7_200_000), ("1d", 86_400_000), ("5m", 300_000)]
+        {
             assert_eq!(parse_ttl(text).unwrap(), ttl);
         }
         for bad in ["", "s", "5x", "-5", "99999999999999999d", "1.5s"] {

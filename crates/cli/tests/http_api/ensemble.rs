@@ -44,9 +44,16 @@ fn writes_through_every_role_are_seen_by_all() {
             assert_eq!(api.get(&format!("/tree/from-{index}?fresh=sync")).body, b"x");
         }
         let ensemble = json(&api.get("/ensemble"));
-        assert_eq!((&ensemble["leader"], ensemble["config"]["servers"].as_array().unwrap().len()), (&json!(leader + 1), 4));
-        let leaders: Vec<_> =
-            ensemble["config"]["servers"].as_array().unwrap().iter().filter(|server| server["isLeader"] == true).collect();
+        assert_eq!(
+            (&ensemble["leader"], ensemble["config"]["servers"].as_array().unwrap().len()),
+            (&json!(leader + 1), 4)
+        );
+        let leaders: Vec<_> = ensemble["config"]["servers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|server| server["isLeader"] == true)
+            .collect();
         assert_eq!(leaders.len(), 1);
     }
     let roles: Vec<String> =
@@ -100,11 +107,13 @@ fn a_lost_leader_leaves_no_doubt_but_where_it_is_said() {
     let text = events.read_to_end();
     assert!(text.contains("event: end\n"), "{text}");
     ensemble.await_leader(2);
-    let before = followers.iter().map(|&index| apis[index].get("/tree/w?stat&fresh=sync")).find(|it| it.status == 200);
+    let before =
+        followers.iter().map(|&index| apis[index].get("/tree/w?stat&fresh=sync")).find(|it| it.status == 200);
     let before = before.map_or(0, |answer| json(&answer)["stat"]["numChildren"].as_u64().unwrap());
     eventually("writes after", || count().is_some_and(|now| now > before + 20));
     stop.store(true, Ordering::Release);
-    let results: BTreeMap<String, u16> = writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect();
+    let results: BTreeMap<String, u16> =
+        writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect();
     let mut unknown = 0;
     for (name, status) in &results {
         let now = apis[followers[1]].get(&format!("/tree/w/{name}?stat&fresh=sync")).status;

@@ -34,7 +34,11 @@ fn paths_that_are_no_paths_are_refused() {
     for query in ["%", "a=%ff", "stat&stat", "nothing", "STAT", "watch=&watch="] {
         refused(&api.get(&format!("/tree/zookeeper?{query}")), 400, "BADARGUMENTS");
     }
-    assert_eq!(json(&api.get("/tree/?children"))["children"].as_array().unwrap().len(), 1, "nothing was created");
+    assert_eq!(
+        json(&api.get("/tree/?children"))["children"].as_array().unwrap().len(),
+        1,
+        "nothing was created"
+    );
 }
 
 #[test]
@@ -68,7 +72,8 @@ fn bodies_are_bounded() {
     let answer = Answer::parse(&api.raw(head.as_bytes()));
     refused(&answer, 413, "BADARGUMENTS");
     // A body without a length is refused when it is too long.
-    let mut chunked = b"PUT /v1/tree/big HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+    let mut chunked =
+        b"PUT /v1/tree/big HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
     for _ in 0..17 {
         chunked.extend(b"10000\r\n");
         chunked.extend(vec![b'x'; 0x10000]);
@@ -111,7 +116,8 @@ fn pipelined_requests_are_answered_in_order() {
     let mut rest = answer.as_str();
     for number in 0..20 {
         // Each read sees the write before it.
-        let place = rest.find(&format!("\r\n\r\n{number}HTTP/1.1")).unwrap_or_else(|| panic!("{number} in {rest}"));
+        let place =
+            rest.find(&format!("\r\n\r\n{number}HTTP/1.1")).unwrap_or_else(|| panic!("{number} in {rest}"));
         rest = &rest[place + 4..];
     }
     assert!(rest.contains("\"version\":19"), "{rest}");
@@ -127,7 +133,9 @@ fn slow_clients_cost_only_themselves() {
     for number in 0..200 {
         let mut stream = connect(api.address);
         let bytes = match number % 3 {
-            0 => b"PUT /v1/tree/slow HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n\r\nx".to_vec(),
+            0 => {
+                b"PUT /v1/tree/slow HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n\r\nx".to_vec()
+            }
             1 => b"GET /v1/tree/big HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".to_vec(),
             _ => b"GET /v1/tr".to_vec(),
         };

@@ -68,7 +68,10 @@ fn every_command_of_the_page_answers_as_shown() {
         let text = String::from_utf8_lossy(&ran.stdout).replace('\r', "");
         assert!(ran.status.success(), "{command}: {}{text}", String::from_utf8_lossy(&ran.stderr));
         for line in output.iter().filter(|line| !line.trim().is_empty()) {
-            assert!(text.lines().any(|shown| fits(line.trim_end(), shown)), "{command}\nexpected {line}\ngot {text}");
+            assert!(
+                text.lines().any(|shown| fits(line.trim_end(), shown)),
+                "{command}\nexpected {line}\ngot {text}"
+            );
         }
     }
 }

@@ -146,14 +146,20 @@ fn over_protocol(client: &mut RawClient, root: &str, request: &Request) -> Seen 
             (OpCode::Create2, client.call(OpCode::Create2, body))
         }
         Request::Set(path, data, wanted) => {
-            let set = SetDataRequest { path: text(path), data: Some(data.clone().into()), version: version(*wanted) };
+            let set = SetDataRequest {
+                path: text(path),
+                data: Some(data.clone().into()),
+                version: version(*wanted),
+            };
             (OpCode::SetData, client.call(OpCode::SetData, |out| set.encode(out)))
         }
         Request::Delete(path, wanted) => {
             let delete = DeleteRequest { path: text(path), version: version(*wanted) };
             (OpCode::Delete, client.call(OpCode::Delete, |out| delete.encode(out)))
         }
-        Request::Get(path) => (OpCode::GetData, client.call(OpCode::GetData, path_and_watch(&at(path), false))),
+        Request::Get(path) => {
+            (OpCode::GetData, client.call(OpCode::GetData, path_and_watch(&at(path), false)))
+        }
         Request::List(path) => {
             (OpCode::GetChildren2, client.call(OpCode::GetChildren2, path_and_watch(&at(path), false)))
         }

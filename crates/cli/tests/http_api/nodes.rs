@@ -26,7 +26,12 @@ fn data_and_versions() {
     let api = Api::of(&server);
     let data = b"\x00\xffbinary\r\n\r\n";
     let created = api.call("PUT", "/tree/app", &["If-None-Match: *"], data);
-    assert_eq!((created.status, created.header("location")), (201, Some("/v1/tree/app")), "{}", created.text());
+    assert_eq!(
+        (created.status, created.header("location")),
+        (201, Some("/v1/tree/app")),
+        "{}",
+        created.text()
+    );
     let tag = created.header("etag").unwrap().to_owned();
     refused(&api.call("PUT", "/tree/app", &["If-None-Match: *"], b"y"), 409, "NODEEXISTS");
     let read = api.get("/tree/app");
@@ -85,7 +90,10 @@ fn kinds_of_nodes() {
     let lifetime = |path: &str| json(&api.get(&format!("/tree{path}?stat")))["lifetime"].clone();
     assert_eq!(api.call("PUT", "/tree/app/c?mode=container", &["If-None-Match: *"], b"").status, 201);
     assert_eq!(api.post("/tree/app/t?ttl=30s", b"").status, 201);
-    assert_eq!((lifetime("/app"), lifetime("/app/c"), lifetime("/app/t")), (json!("persistent"), json!("container"), json!("ttl")));
+    assert_eq!(
+        (lifetime("/app"), lifetime("/app/c"), lifetime("/app/t")),
+        (json!("persistent"), json!("container"), json!("ttl"))
+    );
     assert_eq!(json(&api.get("/tree/app/t?stat"))["ttlMs"], 30_000);
     let timed = api.post("/tree/app/s-?ttl=1h&mode=sequential", b"");
     assert_eq!(lifetime(json(&timed)["path"].as_str().unwrap()), "ttl");
@@ -131,7 +139,10 @@ fn pages_of_children() {
     assert_eq!(names, (0..250).map(|name| format!("{name:03}")).collect::<Vec<_>>());
     let page = json(&api.get("/tree/p?children&limit=1&stat&after=100&fresh=sync"));
     let child = &page["children"][0];
-    assert_eq!((&child["name"], &child["stat"]["dataLength"], &child["lifetime"]), (&json!("101"), &json!(1), &json!("persistent")));
+    assert_eq!(
+        (&child["name"], &child["stat"]["dataLength"], &child["lifetime"]),
+        (&json!("101"), &json!(1), &json!("persistent"))
+    );
     assert_eq!(json(&api.get("/tree/?children"))["children"][0]["name"], "p");
     assert_eq!(json(&api.get("/tree/p/000?children"))["children"], json!([]));
     for bad in ["limit=0", "limit=1001", "limit=x", "base64", "stat=maybe", "fresh=now"] {
@@ -188,7 +199,10 @@ fn a_multi_is_one_transaction() {
     let results = json(&done)["results"].clone();
     assert_eq!(results[0]["created"], "/m");
     assert_eq!((&results[1]["set"], &results[1]["stat"]["version"]), (&json!("/m"), &json!(1)));
-    assert_eq!((&results[2]["checked"], &results[3]["created"], &results[4]["deleted"]), (&json!("/m"), &json!("/m/s-0000000000"), &json!("/m/s-0000000000")));
+    assert_eq!(
+        (&results[2]["checked"], &results[3]["created"], &results[4]["deleted"]),
+        (&json!("/m"), &json!("/m/s-0000000000"), &json!("/m/s-0000000000"))
+    );
     assert_eq!(api.get("/tree/m").body, [255]);
     let failed = multi(json!([{"set": "/m", "data": "x"}, {"check": "/m", "version": 9}, {"delete": "/m"}]));
     refused(&failed, 412, "BADVERSION");

@@ -185,7 +185,11 @@ fn command_url(reader: &mut SettingReader<'_>) -> String {
         !rest.is_empty() && rest.chars().all(is_plain) && !rest.contains("//") && !is_reserved
     });
     if !is_path {
-        reader.report_invalid(key, setting, "a path such as /commands of letters, digits and / - _ . ~, and no other route of the port");
+        reader.report_invalid(
+            key,
+            setting,
+            "a path such as /commands of letters, digits and / - _ . ~, and no other route of the port",
+        );
         return COMMAND_URL_DEFAULT.to_owned();
     }
     url.to_owned()

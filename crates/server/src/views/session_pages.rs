@@ -66,7 +66,8 @@ impl ServerViews {
             connected.retain(|id, _| rows.contains_key(id) || !tree.sessions().contains_key(id));
             (rows, tree.sessions().len())
         };
-        for (id, connection) in connected.into_iter().filter(|(id, _)| after.is_none_or(|after| *id > after)) {
+        for (id, connection) in connected.into_iter().filter(|(id, _)| after.is_none_or(|after| *id > after))
+        {
             let timeout_ms = connection.session.as_ref().map_or(0, |session| session.timeout_ms);
             let row = rows.entry(id).or_insert(SessionRow {
                 id,
@@ -112,8 +113,6 @@ impl ServerViews {
 
     fn connected_sessions(&self) -> BTreeMap<SessionId, ConnectionView> {
         let connections = self.connections().into_iter();
-        connections
-            .filter_map(|connection| Some((connection.session.as_ref()?.id, connection)))
-            .collect()
+        connections.filter_map(|connection| Some((connection.session.as_ref()?.id, connection))).collect()
     }
 }

@@ -61,9 +61,8 @@ impl ServerViews {
     /// NoNode of the root, or NoAuth of a node whose children the caller may not list.
     pub fn scan_subtree(&self, scan: &mut SubtreeScan) -> Result<SubtreeProgress, ErrorCode> {
         let replica = self.shared.read_replica();
-        let may_list = |node: &NodeRef<'_>| {
-            replica.readable_node(&node.path(), &scan.credentials).map(|_| ())
-        };
+        let may_list =
+            |node: &NodeRef<'_>| replica.readable_node(&node.path(), &scan.credentials).map(|_| ());
         let tree = replica.tree();
         let root = tree.node(&scan.root).ok_or(ErrorCode::NoNode)?;
         let mut steps = 0;
