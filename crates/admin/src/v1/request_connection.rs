@@ -103,7 +103,7 @@ pub(crate) struct EventBacklog {
     pub(crate) is_overrun: AtomicBool,
 }
 
-struct Command {
+struct QueuedCall {
     op: OpCode,
     body: Vec<u8>,
     reply: oneshot::Sender<Result<Reply, CallError>>,
@@ -112,7 +112,7 @@ struct Command {
 /// The handle of an open connection.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestConnection {
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<QueuedCall>,
 }
 
 /// Which session a connection gets.
@@ -169,7 +169,7 @@ impl RequestConnection {
     /// Sends a request and waits for its reply.
     pub(crate) async fn call(&self, op: OpCode, body: Vec<u8>) -> Result<Reply, CallError> {
         let (reply, replied) = oneshot::channel();
-        let command = Command { op, body, reply };
+        let command = QueuedCall { op, body, reply };
         let deadline = Instant::now() + REQUEST_TIMEOUT;
         match tokio::time::timeout_at(deadline, self.commands.send(command)).await {
             Ok(Ok(())) => {}
@@ -231,7 +231,7 @@ struct PendingCall {
 struct ConnectionDriver {
     reader: ReadHalf<DuplexStream>,
     writer: WriteHalf<DuplexStream>,
-    commands: mpsc::Receiver<Command>,
+    commands: mpsc::Receiver<QueuedCall>,
     events: Option<EventSink>,
     ping_interval: Duration,
     /// Requests without a reply, in the order of their replies.
@@ -293,8 +293,8 @@ impl ConnectionDriver {
         }
     }
 
-    fn send(&mut self, command: Command) {
-        let Command { op, body, reply } = command;
+    fn send(&mut self, command: QueuedCall) {
+        let QueuedCall { op, body, reply } = command;
         let xid = self.next_xid;
         self.next_xid = self.next_xid.checked_add(1).unwrap_or(1);
         self.last_use = Instant::now();
