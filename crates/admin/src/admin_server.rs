@@ -85,18 +85,24 @@ impl AdminServer {
         if let Some(admin) = &config.admin
             && let Some(port) = bind_admin(admin)?
         {
-            let protection = protection(admin)?;
+            let protection = protection(&admin.protection)?;
             info!(address = %port.address, url = admin.command_url, "admin server listens");
             let state = Arc::new(AdminState::new(admin.clone(), views.clone()));
             let api = Arc::new(ApiState::new(state.clone()));
             streams = Some(api.streams.clone());
             ports.push((port, admin_router(state, api), protection, admin.idle_timeout));
         }
-        if let Some(exporter) = &config.exporter.listener
-            && let Some(port) = bind_exporter(exporter)?
-        {
-            info!(address = %port.address, "metrics exporter listens");
-            ports.push((port, exporter_router(views.clone()), HttpProtection::Plain, EXPORTER_IDLE_TIMEOUT));
+        for exporter in &config.exporter.listeners {
+            if let Some(port) = bind_exporter(exporter)? {
+                let protection = protection(&exporter.protection)?;
+                match protection {
+                    HttpProtection::Plain => info!(address = %port.address, "metrics exporter listens"),
+                    HttpProtection::PlainOrTls(_) | HttpProtection::Tls(_) => {
+                        info!(address = %port.address, "metrics exporter with TLS listens");
+                    }
+                }
+                ports.push((port, exporter_router(views.clone()), protection, EXPORTER_IDLE_TIMEOUT));
+            }
         }
         if ports.is_empty() {
             return Ok(None);
@@ -152,7 +158,7 @@ fn bind_admin(admin: &AdminConfig) -> Result<Option<BoundPort>, AdminStartError>
 }
 
 fn bind_exporter(exporter: &ExporterListener) -> Result<Option<BoundPort>, AdminStartError> {
-    bind("metrics exporter", "metricsProvider.httpPort", exporter.address, exporter.port_origin)
+    bind("metrics exporter", exporter.key, exporter.address, exporter.port_origin)
 }
 
 /// Binds a port. A default port in use is a warning, because several servers may share a machine.
@@ -176,8 +182,8 @@ fn bind(
     }
 }
 
-fn protection(admin: &AdminConfig) -> Result<HttpProtection, AdminStartError> {
-    Ok(match &admin.protection {
+fn protection(configured: &AdminProtection) -> Result<HttpProtection, AdminStartError> {
+    Ok(match configured {
         AdminProtection::Plain => HttpProtection::Plain,
         AdminProtection::PlainOrTls(family) => {
             HttpProtection::PlainOrTls(AdminTls::open(family).map_err(AdminStartError::Tls)?)

@@ -31,6 +31,9 @@ pub(crate) struct AdminState {
     pub(crate) views: AttachedViews,
     pub(crate) host_rule: HostRule,
     pub(crate) snapshot_limiter: RateLimiter,
+    pub(crate) restore_limiter: RateLimiter,
+    /// One restore runs at a time.
+    pub(crate) restores: Arc<Semaphore>,
     /// One long answer is built at a time.
     pub(crate) long_answers: Semaphore,
     pub(crate) snapshot_streams: Arc<Semaphore>,
@@ -45,6 +48,8 @@ impl AdminState {
         };
         AdminState {
             snapshot_limiter: RateLimiter::new(config.rate_limiter_interval),
+            restore_limiter: RateLimiter::new(config.rate_limiter_interval),
+            restores: Arc::new(Semaphore::new(1)),
             config,
             views,
             host_rule,

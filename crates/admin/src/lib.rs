@@ -18,6 +18,7 @@ mod probes;
 mod query;
 mod rate_limiter;
 mod request_origin;
+mod restore_route;
 mod snapshot_route;
 mod timed_stream;
 mod v1;

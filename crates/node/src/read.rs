@@ -12,6 +12,7 @@ use zebu_tree::{Credentials, NodeRef, access};
 use crate::connection::{ClientConnection, ConnectionId, RequestMeta};
 use crate::limits::MULTI_READ_BYTES_MAX;
 use crate::replica::{Replica, watcher_id};
+use crate::traffic::SentReply;
 
 /// A read that is answered now.
 pub(crate) struct ReadCall<'a> {
@@ -25,6 +26,10 @@ impl Replica {
     /// Answers a read. The caller holds the replica at least shared.
     pub(crate) fn reply_to_read(&self, connection: &mut ClientConnection, read: ReadCall<'_>, now_ms: i64) {
         let ReadCall { meta, request, credentials } = read;
+        if let Some(node) = self.virtual_node(request, connection) {
+            connection.push_reply(meta, self.last_zxid().0, now_ms, |out| node.encode_reply(request, out));
+            return;
+        }
         let caught_up = if let ReadRequest::SetWatches(watches) = request {
             self.set_watches(connection, watches)
         } else {
@@ -35,6 +40,7 @@ impl Replica {
         let session = connection.session;
         let id = connection.id;
         let mut data_length = 0;
+        let sent = SentReply { meta, now_ms, outbox_before: connection.outbox_len() };
         let context = ReadContext { replica: self, credentials, connection: id };
         connection.push_reply(meta, self.last_zxid().0, now_ms, |out| match request {
             ReadRequest::Exists(path, watch) => context.exists(path, *watch, out),
@@ -71,7 +77,9 @@ impl Replica {
                     AddWatchMode::Persistent => WatchKind::Persistent,
                     AddWatchMode::PersistentRecursive => WatchKind::PersistentRecursive,
                 };
-                self.watches().add(persistent_watch_path(path.as_deref()), watcher_id(id), kind);
+                let path = persistent_watch_path(path.as_deref());
+                self.check_watch_limit(id, path)?;
+                self.watches().add(path, watcher_id(id), kind);
                 0i32.encode(out);
                 Ok(())
             }
@@ -84,11 +92,13 @@ impl Replica {
             // ZooKeeper counts no other reads by namespace.
             connection.count_read(&self.metrics.namespaces, path, data_length);
         }
+        self.observe_read(connection, request, sent);
     }
 
     /// setWatches: sends events for changes that the client has missed, and registers the other watches. A
     /// null list or path ends the request with an error; earlier paths stay processed.
     fn set_watches(&self, connection: &mut ClientConnection, request: &SetWatches) -> Result<(), ErrorCode> {
+        self.check_set_watches_limit(connection.id, request)?;
         let seen = request.relative_zxid;
         let mut table = self.watches();
         let mut each =
@@ -146,10 +156,14 @@ impl<'a> ReadContext<'a> {
         self.replica.readable_node(path, self.credentials)
     }
 
-    fn watch(&self, path: &str, watch: Watch, kind: WatchKind) {
+    /// # Errors
+    /// The connection watches as many paths as it may.
+    fn watch(&self, path: &str, watch: Watch, kind: WatchKind) -> Result<(), ErrorCode> {
         if watch == Watch::Set {
+            self.replica.check_watch_limit(self.connection, path)?;
             self.replica.watches().add(path, watcher_id(self.connection), kind);
         }
+        Ok(())
     }
 
     fn exists(&self, path: &str, watch: Watch, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
@@ -158,12 +172,12 @@ impl<'a> ReadContext<'a> {
         }
         match self.readable_node(path) {
             Ok(node) => {
-                self.watch(path, watch, WatchKind::Data);
+                self.watch(path, watch, WatchKind::Data)?;
                 node.stat().encode(out);
                 Ok(())
             }
             Err(ErrorCode::NoNode) => {
-                self.watch(path, watch, WatchKind::Data);
+                self.watch(path, watch, WatchKind::Data)?;
                 Err(ErrorCode::NoNode)
             }
             Err(error) => Err(error),
@@ -173,7 +187,7 @@ impl<'a> ReadContext<'a> {
     /// Encodes data and stat. Returns the length of the data.
     fn get_data(&self, path: &str, watch: Watch, out: &mut Vec<u8>) -> Result<usize, ErrorCode> {
         let node = self.readable_node(path)?;
-        self.watch(path, watch, WatchKind::Data);
+        self.watch(path, watch, WatchKind::Data)?;
         encode_buffer(node.data(), out);
         node.stat().encode(out);
         Ok(node.data().map_or(0, <[u8]>::len))
@@ -182,7 +196,7 @@ impl<'a> ReadContext<'a> {
     /// Encodes the names of the children. Returns their parent.
     fn get_children(&self, path: &str, watch: Watch, out: &mut Vec<u8>) -> Result<NodeRef<'a>, ErrorCode> {
         let node = self.readable_node(path)?;
-        self.watch(path, watch, WatchKind::Child);
+        self.watch(path, watch, WatchKind::Child)?;
         self.replica.listings.encode(path, &node, out, encode_children);
         Ok(node)
     }

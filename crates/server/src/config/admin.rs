@@ -19,6 +19,7 @@ const COMMAND_URL_DEFAULT: &str = "/commands";
 const RESERVED_URLS: [&str; 5] = ["live", "ready", "version", "metrics", "v1"];
 const IDLE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 const RATE_INTERVAL_DEFAULT: Duration = Duration::from_secs(300);
+const RESTORE_BYTES_DEFAULT: u64 = 8 << 30;
 
 /// Where a port number comes from. A default port that is in use is no reason to refuse the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +71,8 @@ pub struct AdminConfig {
     pub snapshot_enabled: bool,
     /// `admin.restore.enabled`.
     pub restore_enabled: bool,
+    /// `admin.restore.maxBytes`: bytes of a snapshot that `restore` takes, also when it is unpacked.
+    pub restore_bytes_max: u64,
     /// `admin.allowedHosts`: names in the Host header that a port on loopback accepts.
     pub allowed_hosts: Vec<String>,
     /// `admin.api.enabled` and `admin.api.readOnly`.
@@ -100,12 +103,13 @@ pub(super) fn read_admin(
         rate_limiter_interval,
         snapshot_enabled: reader.loose_switch("admin.snapshot.enabled", true),
         restore_enabled: reader.loose_switch("admin.restore.enabled", true),
+        restore_bytes_max: restore_bytes_max(reader),
         allowed_hosts: allowed_hosts(reader),
         api: api_access(reader),
     })
 }
 
-const ADMIN_KEYS: [&str; 15] = [
+const ADMIN_KEYS: [&str; 16] = [
     "admin.enableServer",
     "admin.serverAddress",
     "admin.serverPort",
@@ -118,10 +122,16 @@ const ADMIN_KEYS: [&str; 15] = [
     "admin.rateLimiterIntervalInMS",
     "admin.snapshot.enabled",
     "admin.restore.enabled",
+    "admin.restore.maxBytes",
     "admin.allowedHosts",
     "admin.api.enabled",
     "admin.api.readOnly",
 ];
+
+fn restore_bytes_max(reader: &mut SettingReader<'_>) -> u64 {
+    let number = reader.number("admin.restore.maxBytes", 1..=i64::MAX, NumberUnit::Bytes);
+    number.and_then(|number| u64::try_from(number).ok()).unwrap_or(RESTORE_BYTES_DEFAULT)
+}
 
 fn warn_unknown_keys(reader: &mut SettingReader<'_>) {
     let keys = reader.settings.values.keys().filter(|key| key.starts_with("admin."));

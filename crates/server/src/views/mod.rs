@@ -5,10 +5,12 @@
 
 mod access;
 mod child_pages;
+mod restore;
 mod session_pages;
 mod sessions;
 mod snapshots;
 mod subtrees;
+mod top;
 mod tree_reads;
 mod values;
 
@@ -23,15 +25,20 @@ use zebu_zab::Configuration;
 
 use crate::config::ServerConfig;
 use crate::core::context::ServerContext;
+use crate::metrics::AdminCounters;
 use crate::net::{local_connection, shed};
 
+pub use crate::core::restore::{RestoreRefusal, RestoredSummary};
 pub use crate::net::local_connection::{LocalCaller, LocalConnectionRefusal};
+pub use crate::peers::learner_links::LearnerConnectionView;
 pub use access::{CallerIdentity, RootAccess};
 pub use child_pages::{ChildPage, ChildScan, ChildView, ScanProgress};
+pub use restore::StateUpload;
 pub use session_pages::{SessionDetailView, SessionPage, SessionRow};
 pub use sessions::{SessionPaths, ViewTooLong, WatchedPaths};
 pub use snapshots::{LastSnapshot, OperatorSnapshot, SnapshotRefusal};
 pub use subtrees::{SubtreeProgress, SubtreeScan};
+pub use top::{LargestNodes, TOP_ENTRIES_MAX, TopView};
 pub use tree_reads::{AclView, DigestView, NodeView, StatView};
 pub use values::{
     ConnectionView, CoreView, EnvironmentView, LearnerView, ServerStatsView, SessionView, WatchSummaryView,
@@ -57,6 +64,11 @@ impl ServerViews {
     /// The server stops, or a limit of connections is reached.
     pub fn open_connection(&self, caller: LocalCaller) -> Result<DuplexStream, LocalConnectionRefusal> {
         local_connection::open(&self.shared, &self.runtime, caller)
+    }
+
+    /// Counters that the admin server fills.
+    pub fn admin_counters(&self) -> &AdminCounters {
+        &self.shared.metrics.admin
     }
 
     /// The configuration.
@@ -118,11 +130,17 @@ impl ServerViews {
     pub fn reset_server_stats(&self) {
         self.shared.stats.reset();
         self.shared.metrics.reset();
+        self.shared.traffic.reset();
     }
 
     /// Resets the counters of all connections.
     pub fn reset_connection_stats(&self) {
         self.shared.connections.all().iter().for_each(|entry| entry.lock().stats.reset());
+    }
+
+    /// Resets the counters of the connections of learners.
+    pub fn reset_learner_connection_stats(&self) {
+        self.shared.learner_links.reset();
     }
 
     /// Closes this percentage of the connections with a session; returns the number.

@@ -85,16 +85,17 @@ fn the_api_is_off_unless_it_is_enabled() {
 
 #[test]
 fn the_exporter_needs_its_class() {
-    assert_eq!(with_base("metricsProvider.httpPort=7001\n").config().exporter.listener, None);
+    assert_eq!(with_base("metricsProvider.httpPort=7001\n").config().exporter.listeners, []);
     let class =
         "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider\n";
-    let listener = with_base(class).config().exporter.listener.unwrap();
+    let listener = with_base(class).config().exporter.listeners.remove(0);
     assert_eq!(
         (listener.address.to_string().as_str(), listener.port_origin),
         ("0.0.0.0:7000", PortOrigin::Default)
     );
     let configured =
         with_base(&format!("{class}metricsProvider.httpHost=127.0.0.1\nmetricsProvider.httpPort=7001\n"));
-    assert_eq!(configured.config().exporter.listener.unwrap().address.to_string(), "127.0.0.1:7001");
+    assert_eq!(configured.config().exporter.listeners[0].address.to_string(), "127.0.0.1:7001");
+    // A port for TLS without keys does not open.
     assert!(with_base(&format!("{class}metricsProvider.httpsPort=7002\n")).load().config.is_none());
 }
