@@ -86,7 +86,8 @@ fn keeps_its_place(from: Ipv4Addr, address: SocketAddr, first: &[u8], protected:
 }
 
 fn follower_info(server: i64) -> Vec<u8> {
-    let info = LearnerInfo { server: ServerId(server), protocol: LEARNER_PROTOCOL, config_version: 0 };
+    let info =
+        LearnerInfo { server: ServerId(server), protocol: LEARNER_PROTOCOL, config_version: 0, zebu: None };
     let mut bytes = Vec::new();
     Packet::FollowerInfo { accepted: Zxid::ZERO, info }.encode(&mut bytes);
     bytes

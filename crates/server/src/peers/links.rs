@@ -300,6 +300,7 @@ impl Links {
 
     /// Removes a link that ended, and reports its end if it was open.
     pub(super) fn link_ended(&self, link: LinkId) {
+        self.shared.learner_links.remove(link);
         let mut open = self.lock();
         open.unidentified.remove(link.0);
         open.queue_bytes.remove(&link);
@@ -323,6 +324,11 @@ impl Links {
         let certificate = stream.certificate().clone();
         let (reader, writer) = stream.into_link_halves();
         let outbox = self.register(link, writer, event);
+        if let LinkOrigin::Accepted { from } = origin {
+            // The end of the task removes it.
+            let wall_ms = self.shared.clock.now().wall_ms;
+            self.shared.learner_links.add(link, from, wall_ms, outbox.counters());
+        }
         let peer = LinkPeer { origin, certificate };
         self.spawn(link, link::run_link(link, peer, reader, outbox, self.clone(), self.shared.clone()));
     }

@@ -9,6 +9,7 @@ mod dial;
 mod election;
 mod incoming;
 mod introduction;
+pub(crate) mod learner_links;
 mod link;
 mod links;
 mod log_feed;
