@@ -39,6 +39,12 @@ pub struct NodeMetrics {
     pub throttled_ops: Counter,
     /// Writes whose serving term or session ended before they began.
     pub stale_requests: Counter,
+    /// Requests refused because their connection watches too many paths.
+    pub watches_refused: Counter,
+    /// Reads that waited until the state was fresh enough.
+    pub fenced_reads: Counter,
+    /// Checks for these reads; many reads share one.
+    pub read_checks: Counter,
     /// Prepared changes.
     pub changes_queued: Counter,
     /// Prepared changes that were applied.
@@ -68,6 +74,9 @@ impl NodeMetrics {
             sessions_expired: Counter::default(),
             throttled_ops: Counter::default(),
             stale_requests: Counter::default(),
+            watches_refused: Counter::default(),
+            fenced_reads: Counter::default(),
+            read_checks: Counter::default(),
             changes_queued: Counter::default(),
             changes_removed: Counter::default(),
             quota_exceeded: KeyedCounters::default(),
@@ -94,6 +103,9 @@ impl NodeMetrics {
             sessions_expired,
             throttled_ops,
             stale_requests,
+            watches_refused,
+            fenced_reads,
+            read_checks,
             changes_queued,
             changes_removed,
             quota_exceeded,
@@ -120,6 +132,9 @@ impl NodeMetrics {
             sessions_expired,
             throttled_ops,
             stale_requests,
+            watches_refused,
+            fenced_reads,
+            read_checks,
             changes_queued,
             changes_removed,
         ] {

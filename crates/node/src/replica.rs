@@ -15,10 +15,12 @@ use zebu_tree::watch::{WatchTable, WatcherId};
 use zebu_tree::{Policy, Tree, TxnOutcome, access};
 
 use crate::connection::{ClientConnection, ConnectionId, Connections};
+use crate::freshness::ReplicaFreshness;
 use crate::listing_cache::ListingCache;
 use crate::metrics::NodeMetrics;
 use crate::sasl::SaslSettings;
 use crate::settings::AuthEnforcement;
+use crate::traffic::TrafficSettings;
 
 /// The tree and the watches.
 #[derive(Debug)]
@@ -31,10 +33,12 @@ pub struct Replica {
     ensemble_auth: EnsembleAuthStats,
     digests: DigestHistory,
     pub(crate) listings: ListingCache,
+    pub(crate) freshness: ReplicaFreshness,
     /// The number of times that the tree was replaced.
     generation: u64,
     watches: Mutex<WatchTable>,
     pub(crate) metrics: Arc<NodeMetrics>,
+    pub(crate) traffic: TrafficSettings,
 }
 
 /// Answers to auth packets of the scheme `ensemble`.
@@ -89,9 +93,11 @@ impl Replica {
             ensemble_auth,
             digests,
             listings,
+            freshness: ReplicaFreshness::new(),
             generation: 0,
             watches,
             metrics: Arc::new(NodeMetrics::new(hash_seed)),
+            traffic: TrafficSettings::default(),
         }
     }
 
