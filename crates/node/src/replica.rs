@@ -29,6 +29,7 @@ pub struct Replica {
     pub(crate) enforcement: AuthEnforcement,
     /// SASL for clients, if it is configured.
     pub(crate) sasl: Option<SaslSettings>,
+    pub(crate) traffic: TrafficSettings,
     ensemble_auth: EnsembleAuthStats,
     digests: DigestHistory,
     pub(crate) listings: ListingCache,
@@ -36,7 +37,6 @@ pub struct Replica {
     generation: u64,
     watches: Mutex<WatchTable>,
     pub(crate) metrics: Arc<NodeMetrics>,
-    pub(crate) traffic: TrafficSettings,
 }
 
 /// Answers to auth packets of the scheme `ensemble`.
@@ -88,13 +88,13 @@ impl Replica {
             policy,
             enforcement,
             sasl: None,
+            traffic: TrafficSettings::default(),
             ensemble_auth,
             digests,
             listings,
             generation: 0,
             watches,
             metrics: Arc::new(NodeMetrics::new(hash_seed)),
-            traffic: TrafficSettings::default(),
         }
     }
 

@@ -9,7 +9,7 @@ use super::setting_reader::{NumberUnit, SettingReader};
 /// getData.
 const SAMPLE_EVERY_DEFAULT: u32 = 64;
 
-/// What is observed of the requests of clients.
+/// Samples, log and limits of the requests of clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrafficConfig {
     /// `zebu.top.sampling`: one of this many requests is sampled for `zebu top`; `None` = off.
