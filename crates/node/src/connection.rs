@@ -5,14 +5,18 @@
 //! [`Replica::receive`](crate::Replica::receive) and sends the bytes of the outbox.
 
 mod auth_failures;
+mod fences;
 mod observed;
+mod slot;
+
+pub(crate) use slot::{RequestMeta, RequestSlot, SlotWork, WriteSlot};
 
 use std::collections::VecDeque;
 
 use zebu_metrics::RequestClass;
+use zebu_proto::client::ReplyHeader;
 use zebu_proto::client::connect::{ConnectResponse, ReadOnlyField};
 use zebu_proto::client::watch::{EventType, WatcherEvent};
-use zebu_proto::client::{ReadRequest, ReplyHeader};
 use zebu_proto::frame::{begin_frame, finish_frame, write_frame};
 use zebu_proto::jute::encode_buffer;
 use zebu_proto::{ErrorCode, Jute, OpCode, SessionId, Xid, Zxid};
@@ -24,7 +28,6 @@ use crate::limits::{
 use crate::prepared_reply::{PreparedReply, ReplyContent, ReplyZxid};
 use crate::sasl::SaslExchange;
 use crate::serving_mode::ServingMode;
-use crate::shape::ReplyShape;
 use crate::stats::{ConnectionStats, StatsDelta};
 use crate::traffic::TrafficReport;
 
@@ -98,37 +101,6 @@ pub struct ConnectionSession {
     pub timeout_ms: i32,
 }
 
-#[derive(Debug)]
-pub(crate) enum SlotWork {
-    /// With the path for the log, if it may be needed.
-    Write(ReplyShape, Option<Box<str>>),
-    Read(ReadRequest<'static>, Credentials),
-    Reply(PreparedReply),
-}
-
-/// The part of a request that its reply needs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RequestMeta {
-    pub(crate) xid: i32,
-    pub(crate) op: Option<OpCode>,
-    pub(crate) received_ms: i64,
-    /// Length of the request in bytes.
-    pub(crate) bytes: u32,
-}
-
-#[derive(Debug)]
-pub(crate) struct RequestSlot {
-    pub(crate) meta: RequestMeta,
-    pub(crate) work: SlotWork,
-}
-
-/// A write that left its slot.
-pub(crate) struct WriteSlot {
-    pub(crate) meta: RequestMeta,
-    pub(crate) shape: ReplyShape,
-    pub(crate) path: Option<Box<str>>,
-}
-
 /// One client connection: its slots, outbox, credentials and session.
 #[derive(Debug)]
 pub struct ClientConnection {
@@ -149,6 +121,8 @@ pub struct ClientConnection {
     slots: VecDeque<RequestSlot>,
     first_slot: u64,
     waiting_reads: u16,
+    /// Whether a shared fence is on its way to the core, which has not begun it.
+    is_fence_submitted: bool,
     /// Bytes of the requests in slots. One request may exceed the limit.
     waiting_bytes: u32,
     outbox: Vec<u8>,
@@ -177,6 +151,7 @@ impl ClientConnection {
             slots: VecDeque::new(),
             first_slot: 0,
             waiting_reads: 0,
+            is_fence_submitted: false,
             waiting_bytes: 0,
             outbox: Vec::new(),
             sasl: None,
@@ -383,6 +358,10 @@ impl ClientConnection {
                 let err = error.map_or(0, ErrorCode::wire);
                 self.push_frame(|out| ReplyHeader { xid, zxid, err }.encode(out));
             }
+            ReplyContent::Body(body) => self.push_reply(meta, applied.0, now_ms, |out| {
+                out.extend_from_slice(&body);
+                Ok(())
+            }),
             ReplyContent::Sasl { error, token } => {
                 let err = error.map_or(0, ErrorCode::wire);
                 self.push_frame(|out| {
@@ -398,7 +377,7 @@ impl ClientConnection {
 
     /// Appends a request to the slots. Returns its slot number.
     pub(crate) fn push_slot(&mut self, slot: RequestSlot) -> u64 {
-        if matches!(slot.work, SlotWork::Read(..)) {
+        if slot.work.is_read() {
             self.waiting_reads += 1;
         }
         self.waiting_bytes += slot.meta.bytes;
@@ -414,7 +393,7 @@ impl ClientConnection {
     /// Removes the first slot if it needs no transaction.
     pub(crate) fn pop_ready(&mut self) -> Option<RequestSlot> {
         match self.slots.front()?.work {
-            SlotWork::Write(..) => None,
+            SlotWork::Write(..) | SlotWork::Fenced { .. } => None,
             SlotWork::Read(..) | SlotWork::Reply(_) => self.pop_front(),
         }
     }
@@ -457,7 +436,7 @@ impl ClientConnection {
         let slot = self.slots.pop_front()?;
         self.first_slot += 1;
         self.waiting_bytes -= slot.meta.bytes;
-        if matches!(slot.work, SlotWork::Read(..)) {
+        if slot.work.is_read() {
             self.waiting_reads -= 1;
         }
         Some(slot)

@@ -41,6 +41,10 @@ pub struct NodeMetrics {
     pub stale_requests: Counter,
     /// Requests refused because their connection watches too many paths.
     pub watches_refused: Counter,
+    /// Reads that waited until the state was fresh enough.
+    pub fenced_reads: Counter,
+    /// Checks for these reads; many reads share one.
+    pub read_checks: Counter,
     /// Prepared changes.
     pub changes_queued: Counter,
     /// Prepared changes that were applied.
@@ -71,6 +75,8 @@ impl NodeMetrics {
             throttled_ops: Counter::default(),
             stale_requests: Counter::default(),
             watches_refused: Counter::default(),
+            fenced_reads: Counter::default(),
+            read_checks: Counter::default(),
             changes_queued: Counter::default(),
             changes_removed: Counter::default(),
             quota_exceeded: KeyedCounters::default(),
@@ -98,6 +104,8 @@ impl NodeMetrics {
             throttled_ops,
             stale_requests,
             watches_refused,
+            fenced_reads,
+            read_checks,
             changes_queued,
             changes_removed,
             quota_exceeded,
@@ -125,6 +133,8 @@ impl NodeMetrics {
             throttled_ops,
             stale_requests,
             watches_refused,
+            fenced_reads,
+            read_checks,
             changes_queued,
             changes_removed,
         ] {

@@ -5,7 +5,7 @@ use zebu_proto::client::read::Watch;
 use zebu_proto::client::watch::{AddWatchMode, EventType, SetWatches};
 use zebu_proto::client::{ClientInfo, MultiReadOp, ReadRequest};
 use zebu_proto::jute::{encode_buffer, encode_bytes, encode_count};
-use zebu_proto::{ErrorCode, Jute, OpCode, Permissions, Text, Xid};
+use zebu_proto::{ErrorCode, Jute, OpCode, Text, Xid};
 use zebu_tree::watch::WatchKind;
 use zebu_tree::{Credentials, NodeRef, access};
 
@@ -26,6 +26,10 @@ impl Replica {
     /// Answers a read. The caller holds the replica at least shared.
     pub(crate) fn reply_to_read(&self, connection: &mut ClientConnection, read: ReadCall<'_>, now_ms: i64) {
         let ReadCall { meta, request, credentials } = read;
+        if let Some(node) = self.virtual_node(request, connection) {
+            connection.push_reply(meta, self.last_zxid().0, now_ms, |out| node.encode_reply(request, out));
+            return;
+        }
         let caught_up = if let ReadRequest::SetWatches(watches) = request {
             self.set_watches(connection, watches)
         } else {
@@ -148,17 +152,8 @@ struct ReadContext<'a> {
 }
 
 impl<'a> ReadContext<'a> {
-    fn node(&self, path: &str) -> Result<NodeRef<'a>, ErrorCode> {
-        self.replica.tree.node(path).ok_or(ErrorCode::NoNode)
-    }
-
-    fn is_permitted(&self, node: &NodeRef<'_>, permissions: i32) -> bool {
-        access::allowed(node.acl(), permissions, self.credentials, &self.replica.policy)
-    }
-
     fn readable_node(&self, path: &str) -> Result<NodeRef<'a>, ErrorCode> {
-        let node = self.node(path)?;
-        if self.is_permitted(&node, Permissions::READ) { Ok(node) } else { Err(ErrorCode::NoAuth) }
+        self.replica.readable_node(path, self.credentials)
     }
 
     /// # Errors
@@ -213,16 +208,9 @@ impl<'a> ReadContext<'a> {
     }
 
     fn get_acl(&self, path: &str, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
-        let node = self.node(path)?;
-        if !self.is_permitted(&node, Permissions::READ | Permissions::ADMIN) {
-            return Err(ErrorCode::NoAuth);
-        }
-        if self.is_permitted(&node, Permissions::ADMIN) {
-            encode_count(node.acl().len(), out);
-            node.acl().iter().for_each(|entry| entry.encode(out));
-        } else {
-            access::masked(node.acl()).encode(out);
-        }
+        let (node, acl) = self.replica.readable_acl(path, self.credentials)?;
+        encode_count(acl.len(), out);
+        acl.iter().for_each(|entry| entry.encode(out));
         node.stat().encode(out);
         Ok(())
     }

@@ -12,6 +12,7 @@ use crate::connection::{
     ClientConnection, ConnectionId, ConnectionPhase, DisconnectReason, RequestMeta, RequestSlot, ServingTerm,
     SlotWork,
 };
+use crate::freshness::FenceRequest;
 use crate::limits::{CREDENTIALS_BYTES_MAX, CREDENTIALS_MAX};
 use crate::pending_request::{PendingRequest, charged_bytes};
 use crate::prepared_reply::{PreparedReply, ReplyZxid};
@@ -29,6 +30,8 @@ pub enum RequestKind {
     Write(WriteRequest),
     /// A sync, answered when all transactions committed now are applied.
     Sync,
+    /// A read waits in a slot until the state is fresh enough.
+    Fence(FenceRequest),
 }
 
 /// An undecoded request, to be forwarded to the leader.
@@ -110,15 +113,23 @@ impl Replica {
             return None;
         }
         let frame = RequestFrame { op: header.op, payload };
-        match Request::decode(header.op, &mut reader) {
+        match self.decode(header.op, &mut reader) {
             Ok(Request::Read(ReadRequest::Sync(path)))
                 if connection.serving_term.mode != ServingMode::Standalone =>
             {
                 let shape = ReplyShape::Sync(path.map(|path| path.into_owned().into_boxed_str()));
                 queue_request(connection, meta, RequestKind::Sync, QueuedReply { shape, path: None }, frame)
             }
+            Ok(Request::Read(request)) if self.is_linearizable_by_path(&request) => {
+                self.receive_linearizable(connection, meta, request)
+            }
             Ok(Request::Read(request)) => {
                 self.read_in_order(connection, meta, request);
+                None
+            }
+            Ok(Request::With(freshness, request)) => self.receive_with(connection, meta, freshness, request),
+            Ok(Request::Hello(hello)) => {
+                self.receive_hello(connection, meta, hello);
                 None
             }
             Ok(Request::Write(request)) => {
@@ -141,6 +152,18 @@ impl Replica {
         }
     }
 
+    /// Without private requests, their operation codes are unknown, as to ZooKeeper.
+    fn decode<'a>(&self, op: i32, reader: &mut Reader<'a>) -> Result<Request<'a>, RequestError> {
+        match Request::decode(op, reader) {
+            Ok(Request::With(..) | Request::Hello(_)) | Err(RequestError::BadArguments)
+                if !self.freshness.settings.private_requests =>
+            {
+                Err(RequestError::UnknownOp)
+            }
+            decoded => decoded,
+        }
+    }
+
     /// Answers all requests at the front of the queue that need no transaction.
     pub(crate) fn run_ready_requests(&self, connection: &mut ClientConnection, now_ms: i64) {
         let mut reads = 0;
@@ -159,7 +182,9 @@ impl Replica {
                 SlotWork::Reply(reply) => {
                     connection.push_prepared_reply(meta, reply, self.last_zxid(), now_ms)
                 }
-                SlotWork::Write(..) => unreachable!("pop_ready leaves writes where they are"),
+                SlotWork::Write(..) | SlotWork::Fenced { .. } => {
+                    unreachable!("pop_ready leaves requests that wait where they are")
+                }
             }
         }
         if reads > 0 {
@@ -167,7 +192,12 @@ impl Replica {
         }
     }
 
-    fn read_in_order(&self, connection: &mut ClientConnection, meta: RequestMeta, request: ReadRequest<'_>) {
+    pub(crate) fn read_in_order(
+        &self,
+        connection: &mut ClientConnection,
+        meta: RequestMeta,
+        request: ReadRequest<'_>,
+    ) {
         let credentials = connection.credentials.clone();
         if connection.is_idle() {
             let read = ReadCall { meta, request: &request, credentials: &credentials };
@@ -212,6 +242,10 @@ impl Replica {
                 let reply = PreparedReply::header(ReplyZxid::Applied, Some(ErrorCode::MarshallingError));
                 self.reply_in_order(connection, meta, reply);
             }
+            RequestError::BadArguments => {
+                let reply = PreparedReply::header(ReplyZxid::Applied, Some(ErrorCode::BadArguments));
+                self.reply_in_order(connection, meta, reply);
+            }
             RequestError::CloseSilently => connection.close(DisconnectReason::BadFrame),
         }
     }
@@ -250,7 +284,7 @@ impl Replica {
 }
 
 impl AuthEnforcement {
-    fn is_satisfied_by(&self, credentials: &Credentials) -> bool {
+    pub(crate) fn is_satisfied_by(&self, credentials: &Credentials) -> bool {
         match self {
             AuthEnforcement::Off => true,
             AuthEnforcement::Schemes(schemes) => {
@@ -284,7 +318,6 @@ fn queue_request(
     reply: QueuedReply,
     frame: RequestFrame<'_>,
 ) -> Option<SubmittedRequest> {
-    let session = connection.session?.id;
     let QueuedReply { shape, path } = reply;
     let closes = shape == ReplyShape::Close;
     let slot = connection.push_slot(RequestSlot { meta, work: SlotWork::Write(shape, path) });
@@ -299,10 +332,21 @@ fn queue_request(
             Some(ForwardPayload { op: frame.op, record })
         }
     };
+    submit(connection, meta, slot, kind, forward)
+}
+
+/// A request in a slot, for the core.
+pub(crate) fn submit(
+    connection: &ClientConnection,
+    meta: RequestMeta,
+    slot: u64,
+    kind: RequestKind,
+    forward: Option<ForwardPayload>,
+) -> Option<SubmittedRequest> {
     Some(SubmittedRequest {
         connection: connection.id,
         slot,
-        session,
+        session: connection.session?.id,
         xid: meta.xid,
         kind,
         credentials: connection.credentials.clone(),

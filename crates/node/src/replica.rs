@@ -15,6 +15,7 @@ use zebu_tree::watch::{WatchTable, WatcherId};
 use zebu_tree::{Policy, Tree, TxnOutcome, access};
 
 use crate::connection::{ClientConnection, ConnectionId, Connections};
+use crate::freshness::ReplicaFreshness;
 use crate::listing_cache::ListingCache;
 use crate::metrics::NodeMetrics;
 use crate::sasl::SaslSettings;
@@ -33,6 +34,7 @@ pub struct Replica {
     ensemble_auth: EnsembleAuthStats,
     digests: DigestHistory,
     pub(crate) listings: ListingCache,
+    pub(crate) freshness: ReplicaFreshness,
     /// The number of times that the tree was replaced.
     generation: u64,
     watches: Mutex<WatchTable>,
@@ -92,6 +94,7 @@ impl Replica {
             ensemble_auth,
             digests,
             listings,
+            freshness: ReplicaFreshness::new(),
             generation: 0,
             watches,
             metrics: Arc::new(NodeMetrics::new(hash_seed)),

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use zebu_node::{
-    AuthEnforcement, LeaderClients, LocalSessionSupport, NodeSettings, ReconfigSupport, SaslFailedClients,
-    SaslSettings, ThrottleSettings, TrafficSettings,
+    AuthEnforcement, FreshnessSettings, LeaderClients, LocalSessionSupport, NodeSettings, ReconfigSupport,
+    SaslFailedClients, SaslSettings, ThrottleSettings, TrafficSettings,
 };
 use zebu_proto::ServerId;
+use zebu_proto::quorum::PeerAnnouncement;
 use zebu_runtime::{DiskSettings, SnapshotSections, SnapshotStore};
 use zebu_storage::{Compression, Directories, FileDisk, ForceSync, LogOptions};
 use zebu_tree::access::{
@@ -215,6 +216,15 @@ fn millis_i32(duration: Duration) -> i32 {
     i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
 }
 
+/// How clients may use reads that say how fresh they must be.
+pub(crate) fn freshness(config: &ServerConfig) -> FreshnessSettings {
+    let paths = config.freshness.linearizable_paths.iter().map(|path| path.as_str().into());
+    FreshnessSettings {
+        private_requests: config.freshness.private_requests,
+        linearizable_paths: paths.collect(),
+    }
+}
+
 /// The Zab settings of a member; `dynamic` with `reconfigEnabled`.
 pub(crate) fn peer_settings(
     config: &ServerConfig,
@@ -255,6 +265,7 @@ pub(crate) fn peer_settings(
         observer: observer_settings(config, seed),
         last_counter: zebu_zab::LAST_COUNTER,
         dynamic_config: dynamic,
+        announcement: Some(PeerAnnouncement::CURRENT),
     }
 }
 

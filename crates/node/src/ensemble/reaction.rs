@@ -32,7 +32,8 @@ impl Node {
                 NodeRole::Primary(primary) => primary.run_deferred(&mut self.state, context),
                 NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::NotServing => false,
             };
-            if !has_run_deferred {
+            let has_passed_fences = self.pass_fences(context);
+            if !has_run_deferred && !has_passed_fences {
                 return;
             }
         }

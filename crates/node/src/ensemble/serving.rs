@@ -1,7 +1,7 @@
 //! Begins and ends the service of an ensemble member. A role begins with the current tree and ends as a
 //! whole.
 
-use zebu_proto::quorum::Packet;
+use zebu_proto::quorum::{Capabilities, Packet};
 use zebu_proto::{ServerId, Zxid};
 use zebu_zab::{LinkId, ServingRole};
 
@@ -22,6 +22,7 @@ impl Node {
     ) {
         self.state.term += 1;
         self.effect(Effect::Serve(ServeEffect::Serve(serving)));
+        context.replica.freshness.begin_role(self.has_strict_leader());
         self.role = match serving {
             ServingRole::Leading { .. } => {
                 let mut primary = Primary::new(&self.state, serving.into(), context.replica, context.now);
@@ -49,6 +50,7 @@ impl Node {
                 }
             });
         }
+        self.drop_fences(connections);
         match std::mem::replace(&mut self.role, NodeRole::NotServing) {
             NodeRole::Primary(primary) => primary.abort(&mut self.state, connections),
             NodeRole::Learner(learner) => learner.abort(&mut self.state, connections),
@@ -56,6 +58,12 @@ impl Node {
             NodeRole::NotServing => return,
         }
         self.effect(Effect::Serve(ServeEffect::Stop));
+    }
+
+    /// Whether the leader has announced that it answers a sync only after a quorum check.
+    fn has_strict_leader(&self) -> bool {
+        let leader = self.state.member().and_then(|member| member.peer.leader_announcement());
+        leader.is_some_and(|leader| leader.capabilities.has(Capabilities::STRICT_SYNC))
     }
 
     /// Handles a learner's packet, or queues it until this server serves.

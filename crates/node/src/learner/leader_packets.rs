@@ -4,7 +4,7 @@
 use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
 
-use super::{LearnerRole, send_to_leader};
+use super::{LearnerRole, PendingSync, send_to_leader};
 use crate::connect::PendingConnect;
 use crate::connection::{Connections, DisconnectReason};
 use crate::context::ServeContext;
@@ -50,12 +50,14 @@ impl LearnerRole {
                 let touched = self.take_touched(state.settings.tick_ms, context);
                 send_to_leader(state, Packet::PingReply { zxid, touched });
             }
-            Packet::Sync => {
-                if let Some(request) = self.pending_syncs.pop_front() {
+            Packet::Sync => match self.pending_syncs.pop_front() {
+                Some(PendingSync::Fences) => state.fences.leader_answered(after),
+                None => {}
+                Some(PendingSync::Client(request)) => {
                     let kind = LeaderReplyKind::Synced(request);
                     self.queue_leader_reply(state, LeaderReply { after, kind }, context);
                 }
-            }
+            },
             Packet::Revalidated { session, valid } => match self.next_revalidation(session) {
                 Some(connect) if valid => {
                     let kind = LeaderReplyKind::SessionValid(connect);

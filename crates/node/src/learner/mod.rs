@@ -11,8 +11,9 @@ mod session;
 use std::collections::{BTreeMap, VecDeque};
 
 use zebu_proto::client::WriteRequest;
+use zebu_proto::jute::encode_bytes;
 use zebu_proto::quorum::{Packet, Touch};
-use zebu_proto::{ErrorCode, SessionId};
+use zebu_proto::{ErrorCode, OpCode, SessionId};
 
 use crate::connect::PendingConnect;
 use crate::connection::Connections;
@@ -28,6 +29,24 @@ use forwarded_requests::ForwardedRequests;
 use leader_packets::LeaderReply;
 use local_session::LocalSessionOutcome;
 
+/// A sync that the leader has not answered.
+#[derive(Clone, Copy, Debug)]
+enum PendingSync {
+    /// The sync of a client.
+    Client(PendingRequest),
+    /// The sync of a batch of fenced reads.
+    Fences,
+}
+
+impl PendingSync {
+    fn client(&self) -> Option<PendingRequest> {
+        match self {
+            PendingSync::Client(request) => Some(*request),
+            PendingSync::Fences => None,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct LearnerRole {
     serving_mode: ServingMode,
@@ -42,7 +61,7 @@ pub(crate) struct LearnerRole {
     /// Connections that wait for the validation of their session, by session, in request order.
     revalidations: BTreeMap<SessionId, VecDeque<PendingConnect>>,
     /// Syncs that the leader has not answered; its replies carry no number.
-    pending_syncs: VecDeque<PendingRequest>,
+    pending_syncs: VecDeque<PendingSync>,
     /// Replies of the leader whose transactions are not applied yet.
     leader_replies: VecDeque<LeaderReply>,
     /// Touches of closed connections and of new sessions for the next ping reply.
@@ -77,7 +96,7 @@ impl LearnerRole {
             state.abort_request(origin, connections);
         }
         let replied = self.leader_replies.iter().filter_map(LeaderReply::sync_slot);
-        for request in replied.chain(self.pending_syncs.iter().copied()) {
+        for request in replied.chain(self.pending_syncs.iter().filter_map(PendingSync::client)) {
             state.abort_request(RequestOrigin::Request(request), connections);
         }
         // Connections that wait for validation are closed with all others.
@@ -98,7 +117,7 @@ impl LearnerRole {
             return;
         }
         let request = match kind {
-            RequestKind::Sync => None,
+            RequestKind::Sync | RequestKind::Fence(_) => None,
             RequestKind::Write(WriteRequest::Refused(error)) => {
                 // A request that cannot be decoded is not forwarded.
                 return state.reply_error(pending, error, context);
@@ -121,11 +140,21 @@ impl LearnerRole {
         };
         // The request is queued before it is sent, so that the reply finds it.
         match kind {
-            None => self.pending_syncs.push_back(pending),
+            None => self.pending_syncs.push_back(PendingSync::Client(pending)),
             Some(kind) => self.forwarded.push(session, xid, kind, RequestOrigin::Request(pending)),
         }
         let auth = Some(credentials.shared());
         send_to_leader(state, Packet::Request { session, cxid: xid, op, payload: record, auth });
+    }
+
+    /// Sends one sync for a batch of fenced reads, in the name of the first reader.
+    pub(crate) fn send_fence_sync(&mut self, state: &mut NodeState, first: &SubmittedRequest) {
+        self.pending_syncs.push_back(PendingSync::Fences);
+        let (session, cxid, op) = (first.session, first.xid, OpCode::Sync.wire());
+        let mut path = Vec::new();
+        encode_bytes(b"/", &mut path);
+        let auth = Some(first.credentials.shared());
+        send_to_leader(state, Packet::Request { session, cxid, op, payload: path.into(), auth });
     }
 }
 

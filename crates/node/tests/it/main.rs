@@ -8,6 +8,7 @@ mod auth;
 mod client;
 mod ensemble;
 mod ensemble_random;
+mod freshness;
 mod handshake;
 mod leader;
 mod leadership_check;

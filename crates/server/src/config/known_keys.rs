@@ -280,6 +280,8 @@ const KNOWN_KEYS: &[KnownKey] = &[
     file("zebu.slowRequestMs", Used),
     file("zebu.largeReplyBytes", Used),
     file("zebu.maxWatchesPerConnection", Used),
+    property("linearizable.paths", Used),
+    file("zebu.privateRequests", Used),
     file("zebu.audit.file", Used),
     file("zebu.audit.fileBytes", Used),
     file("zebu.audit.files", Used),

@@ -12,6 +12,7 @@ use zebu_proto::ServerId;
 
 use super::admin::AdminConfig;
 use super::exporter::ExporterConfig;
+use super::freshness::FreshnessConfig;
 use super::log_diff_limit::LogDiffLimit;
 use super::membership::MembershipConfig;
 use super::security::SecurityConfig;
@@ -52,6 +53,8 @@ pub struct ServerConfig {
     pub traffic: TrafficConfig,
     /// The metrics exporter.
     pub exporter: ExporterConfig,
+    /// Reads that say how fresh they must be.
+    pub freshness: FreshnessConfig,
     /// Which four-letter words are answered.
     pub four_letter_words: FourLetterWhitelist,
     /// The admin server; `None` if it is off.
@@ -469,6 +472,7 @@ impl ServerConfig {
             admin: None,
             read_only_mode: false,
             reconfig_enabled: false,
+            freshness: FreshnessConfig::default(),
             membership: MembershipConfig::default(),
         }
     }

@@ -270,6 +270,8 @@ fn add_node(view: &mut MetricsView, node: &NodeMetrics, now_ms: i64) {
         ("connection_revalidate_count", &node.sessions_resumed),
         ("stale_sessions_expired", &node.sessions_expired),
         ("throttled_ops", &node.throttled_ops),
+        ("fenced_reads", &node.fenced_reads),
+        ("read_checks", &node.read_checks),
         ("stale_requests", &node.stale_requests),
         ("stale_requests_dropped", &node.stale_requests),
         ("zebu_watches_refused", &node.watches_refused),

@@ -121,7 +121,7 @@ impl Links {
             LearnerPort::ObserverMaster => PeerEvent::ObserverAccepted { link },
         };
         self.start_link(link, stream, LinkOrigin::Accepted { from }, event);
-        self.track_unidentified(link);
+        self.track_unidentified(link, from);
     }
 
     pub(super) fn dial(self: &Arc<Self>, link: LinkId, to: ServerId, learner_port: LearnerPort) {
@@ -239,17 +239,18 @@ impl Links {
         &self.log_feed
     }
 
-    /// Bounds the links that have not identified their server: closes the oldest.
-    fn track_unidentified(&self, link: LinkId) {
+    /// Bounds the links that have not identified their server.
+    fn track_unidentified(&self, link: LinkId, from: SocketAddr) {
+        let standing = self.address_book.standing_of(from.ip());
         let mut open = self.lock();
         if !open.outboxes.contains_key(&link) {
             return;
         }
-        let Some(oldest) = open.unidentified.add(link.0, link) else { return };
-        if let Some(outbox) = open.outboxes.remove(&oldest) {
+        let Some(closed) = open.unidentified.add(link.0, from.ip(), standing, link) else { return };
+        if let Some(outbox) = open.outboxes.remove(&closed) {
             outbox.close();
             drop(open);
-            self.push_event(PeerEvent::LinkDown { link: oldest });
+            self.push_event(PeerEvent::LinkDown { link: closed });
         }
     }
 

@@ -13,6 +13,7 @@ pub(crate) mod learner_links;
 mod link;
 mod links;
 mod log_feed;
+mod member_addresses;
 mod outbox;
 mod panics;
 mod peer_sasl;

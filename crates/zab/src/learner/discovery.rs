@@ -93,6 +93,7 @@ impl Learner {
             server: context.state.settings.me,
             protocol: LEARNER_PROTOCOL,
             config_version: context.state.settings.config_version,
+            zebu: context.state.settings.announcement,
         };
         self.role = self.role_for_leader(context.state);
         let packet = match self.role {
@@ -108,7 +109,10 @@ impl Learner {
         packet: Packet,
         context: &mut PeerContext<'_>,
     ) -> Result<(), StepDown> {
-        let Packet::LeaderInfo { zxid, .. } = packet else { return Err(self.unexpected_packet(&packet)) };
+        let Packet::LeaderInfo { zxid, zebu, .. } = packet else {
+            return Err(self.unexpected_packet(&packet));
+        };
+        self.leader_zebu = zebu;
         let epoch = zxid.epoch();
         let accepted = context.state.accepted_epoch;
         let refusal = LinkCloseReason::OldEpoch { proposed: epoch, accepted };
