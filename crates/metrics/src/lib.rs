@@ -26,7 +26,7 @@ pub use family::{Exposure, Family, FamilyKind, FamilyScope, FamilySource};
 pub use histogram::{DURATION_BOUNDS, Histogram, HistogramSnapshot, HistogramUnit, SIZE_BOUNDS};
 pub use hot::{
     Estimate, HOT_KEYS_MAX, HotEntry, HotMeasure, HotSketches, HotSubject, HotTable, RequestClient,
-    RequestSample, SpaceSaving,
+    RequestSample, SpaceSaving, cut_text,
 };
 pub use java_number::{average, double};
 pub use keyed::{KEYS_MAX, KeyedCounters, KeyedSummaries, OTHER_KEY};

@@ -30,6 +30,7 @@ pub struct Replica {
     pub(crate) enforcement: AuthEnforcement,
     /// SASL for clients, if it is configured.
     pub(crate) sasl: Option<SaslSettings>,
+    pub(crate) traffic: TrafficSettings,
     ensemble_auth: EnsembleAuthStats,
     digests: DigestHistory,
     pub(crate) listings: ListingCache,
@@ -38,7 +39,6 @@ pub struct Replica {
     generation: u64,
     watches: Mutex<WatchTable>,
     pub(crate) metrics: Arc<NodeMetrics>,
-    pub(crate) traffic: TrafficSettings,
 }
 
 /// Answers to auth packets of the scheme `ensemble`.
@@ -90,6 +90,7 @@ impl Replica {
             policy,
             enforcement,
             sasl: None,
+            traffic: TrafficSettings::default(),
             ensemble_auth,
             digests,
             listings,
@@ -97,7 +98,6 @@ impl Replica {
             generation: 0,
             watches,
             metrics: Arc::new(NodeMetrics::new(hash_seed)),
-            traffic: TrafficSettings::default(),
         }
     }
 

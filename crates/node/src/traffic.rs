@@ -3,7 +3,7 @@
 //! A connection collects them, and the edge takes them when it takes the replies, outside of the replica's
 //! lock. Nothing here decides anything about a request.
 
-use zebu_metrics::RequestSample;
+use zebu_metrics::{RequestSample, cut_text};
 use zebu_proto::OpCode;
 use zebu_proto::client::read::Watch;
 use zebu_proto::client::{MultiOp, MultiReadOp, ReadRequest, WriteRequest};
@@ -301,5 +301,5 @@ fn path_of_op(op: &MultiOp) -> Option<&str> {
 }
 
 fn bounded(text: &str) -> Box<str> {
-    text[..text.floor_char_boundary(PATH_BYTES_MAX)].into()
+    cut_text(text, PATH_BYTES_MAX).into()
 }

@@ -6,5 +6,6 @@ mod space_saving;
 
 pub use sketches::{
     HOT_KEYS_MAX, HotEntry, HotMeasure, HotSketches, HotSubject, HotTable, RequestClient, RequestSample,
+    cut_text,
 };
 pub use space_saving::{Estimate, SpaceSaving};

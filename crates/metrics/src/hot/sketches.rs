@@ -318,8 +318,16 @@ fn bounded_key(key: &str) -> Cow<'_, str> {
     if key.len() <= KEY_BYTES_MAX {
         return Cow::Borrowed(key);
     }
-    let end = key.floor_char_boundary(KEY_BYTES_MAX);
-    Cow::Owned(format!("{}{CUT_MARK}", &key[..end]))
+    Cow::Owned(format!("{}{CUT_MARK}", cut_text(key, KEY_BYTES_MAX)))
+}
+
+/// The beginning of a text with at most this many bytes, cut between two characters.
+pub fn cut_text(text: &str, bytes_max: usize) -> &str {
+    let mut end = bytes_max.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 #[cfg(test)]

@@ -97,7 +97,7 @@ impl<K: Hash + Ord> SpaceSaving<K> {
         }
         slots.retain(|slot| slot.count > 0);
         // A sorted list is a heap.
-        slots.sort_by(|left, right| left.count.cmp(&right.count));
+        slots.sort_by_key(|slot| slot.count);
         heap.clear();
         by_key.clear();
         for index in 0..slots.len() as u32 {

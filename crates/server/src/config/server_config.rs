@@ -49,7 +49,7 @@ pub struct ServerConfig {
     pub security: SecurityConfig,
     /// The reaper of container and TTL nodes.
     pub containers: ContainerConfig,
-    /// What is observed of the requests of clients.
+    /// Samples, log and limits of the requests of clients.
     pub traffic: TrafficConfig,
     /// The metrics exporter.
     pub exporter: ExporterConfig,

@@ -142,14 +142,15 @@ impl Outbox {
     /// Returns the task's next job, and exchanges the bytes to write for its empty buffer.
     pub(super) fn next_job(&self, bytes: &mut Vec<u8>) -> WriteJob {
         let mut state = self.lock();
-        match state.queue.take_next(bytes) {
+        let item = state.queue.take_next(bytes);
+        self.counters.set_queued_bytes(state.queue.bytes().len());
+        match item {
             QueuedItem::Bytes { weight } => {
                 // The task may run unasked, between a push of the core and its flush.
                 state.writer_owner = match state.writer_owner {
                     WriterOwner::Free | WriterOwner::Task => WriterOwner::Task,
                     WriterOwner::Closing => WriterOwner::Closing,
                 };
-                self.counters.set_queued_bytes(state.queue.bytes().len());
                 WriteJob::Write { weight }
             }
             QueuedItem::Snapshot => WriteJob::SendSnapshot,
