@@ -6,13 +6,14 @@
 
 mod auth_failures;
 mod fences;
+mod observed;
 mod slot;
 
-pub(crate) use slot::{RequestMeta, RequestSlot, SlotWork};
+pub(crate) use slot::{RequestMeta, RequestSlot, SlotWork, WriteSlot};
 
 use std::collections::VecDeque;
 
-use zebu_metrics::{NamespaceTable, RequestClass};
+use zebu_metrics::RequestClass;
 use zebu_proto::client::ReplyHeader;
 use zebu_proto::client::connect::{ConnectResponse, ReadOnlyField};
 use zebu_proto::client::watch::{EventType, WatcherEvent};
@@ -27,8 +28,8 @@ use crate::limits::{
 use crate::prepared_reply::{PreparedReply, ReplyContent, ReplyZxid};
 use crate::sasl::SaslExchange;
 use crate::serving_mode::ServingMode;
-use crate::shape::ReplyShape;
-use crate::stats::{ConnectionStats, NamespaceReads, StatsDelta};
+use crate::stats::{ConnectionStats, StatsDelta};
+use crate::traffic::TrafficReport;
 
 /// The number of a connection. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -127,6 +128,7 @@ pub struct ClientConnection {
     outbox: Vec<u8>,
     /// The SASL exchange, from its first token on.
     pub(crate) sasl: Option<Box<SaslExchange>>,
+    traffic: Option<Box<TrafficReport>>,
 }
 
 impl ClientConnection {
@@ -153,6 +155,7 @@ impl ClientConnection {
             waiting_bytes: 0,
             outbox: Vec::new(),
             sasl: None,
+            traffic: None,
         }
     }
 
@@ -303,23 +306,6 @@ impl ClientConnection {
         self.unreported_stats.watch_bytes = self.unreported_stats.watch_bytes.saturating_add(bytes);
     }
 
-    /// Counts a read of a path with this much data.
-    pub(crate) fn count_read(&mut self, namespaces: &NamespaceTable, path: &str, data_length: usize) {
-        let reads = &mut self.unreported_stats.reads;
-        let is_same = reads.namespace.is_some_and(|namespace| namespaces.contains(namespace, path));
-        if !is_same {
-            if let Some(before) = reads.namespace {
-                namespaces.record_reads(before, reads.count, u64::from(reads.bytes));
-            }
-            *reads = NamespaceReads { namespace: namespaces.of(path), count: 0, bytes: 0 };
-        }
-        if reads.namespace.is_some() {
-            reads.count += 1;
-            let bytes = u32::try_from(path.len() + data_length).unwrap_or(u32::MAX);
-            reads.bytes = reads.bytes.saturating_add(bytes);
-        }
-    }
-
     /// Sends a reply whose body is written by `body`. An error replaces the partial body.
     pub(crate) fn push_reply(
         &mut self,
@@ -407,20 +393,22 @@ impl ClientConnection {
     /// Removes the first slot if it needs no transaction.
     pub(crate) fn pop_ready(&mut self) -> Option<RequestSlot> {
         match self.slots.front()?.work {
-            SlotWork::Write(_) | SlotWork::Fenced { .. } => None,
+            SlotWork::Write(..) | SlotWork::Fenced { .. } => None,
             SlotWork::Read(..) | SlotWork::Reply(_) => self.pop_front(),
         }
     }
 
     /// Removes the write with this number, which must be first: writes finish in request order. `None` if the
     /// connection was closed meanwhile.
-    pub(crate) fn pop_write(&mut self, number: u64) -> Option<(RequestMeta, ReplyShape)> {
+    pub(crate) fn pop_write(&mut self, number: u64) -> Option<WriteSlot> {
         if self.slots.is_empty() {
             return None;
         }
         assert_eq!(self.first_slot, number, "writes of one connection finish in order");
         match self.pop_front() {
-            Some(RequestSlot { meta, work: SlotWork::Write(shape) }) => Some((meta, shape)),
+            Some(RequestSlot { meta, work: SlotWork::Write(shape, path) }) => {
+                Some(WriteSlot { meta, shape, path })
+            }
             other => panic!("slot {number} holds a write, found {other:?}"),
         }
     }

@@ -39,6 +39,8 @@ pub struct NodeMetrics {
     pub throttled_ops: Counter,
     /// Writes whose serving term or session ended before they began.
     pub stale_requests: Counter,
+    /// Requests refused because their connection watches too many paths.
+    pub watches_refused: Counter,
     /// Reads that waited until the state was fresh enough.
     pub fenced_reads: Counter,
     /// Checks for these reads; many reads share one.
@@ -72,6 +74,7 @@ impl NodeMetrics {
             sessions_expired: Counter::default(),
             throttled_ops: Counter::default(),
             stale_requests: Counter::default(),
+            watches_refused: Counter::default(),
             fenced_reads: Counter::default(),
             read_checks: Counter::default(),
             changes_queued: Counter::default(),
@@ -100,6 +103,7 @@ impl NodeMetrics {
             sessions_expired,
             throttled_ops,
             stale_requests,
+            watches_refused,
             fenced_reads,
             read_checks,
             changes_queued,
@@ -128,6 +132,7 @@ impl NodeMetrics {
             sessions_expired,
             throttled_ops,
             stale_requests,
+            watches_refused,
             fenced_reads,
             read_checks,
             changes_queued,

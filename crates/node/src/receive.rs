@@ -118,7 +118,7 @@ impl Replica {
                 if connection.serving_term.mode != ServingMode::Standalone =>
             {
                 let shape = ReplyShape::Sync(path.map(|path| path.into_owned().into_boxed_str()));
-                queue_request(connection, meta, RequestKind::Sync, shape, frame)
+                queue_request(connection, meta, RequestKind::Sync, QueuedReply { shape, path: None }, frame)
             }
             Ok(Request::Read(request)) if self.is_linearizable_by_path(&request) => {
                 self.receive_linearizable(connection, meta, request)
@@ -133,8 +133,9 @@ impl Replica {
                 None
             }
             Ok(Request::Write(request)) => {
-                let shape = ReplyShape::of(&request);
-                queue_request(connection, meta, RequestKind::Write(request), shape, frame)
+                self.observe_write(connection, &request);
+                let reply = QueuedReply { shape: ReplyShape::of(&request), path: self.logged_path(&request) };
+                queue_request(connection, meta, RequestKind::Write(request), reply, frame)
             }
             Ok(Request::Auth(packet)) => {
                 self.authenticate(connection, meta, &packet);
@@ -181,7 +182,7 @@ impl Replica {
                 SlotWork::Reply(reply) => {
                     connection.push_prepared_reply(meta, reply, self.last_zxid(), now_ms)
                 }
-                SlotWork::Write(_) | SlotWork::Fenced { .. } => {
+                SlotWork::Write(..) | SlotWork::Fenced { .. } => {
                     unreachable!("pop_ready leaves requests that wait where they are")
                 }
             }
@@ -283,7 +284,7 @@ impl Replica {
 }
 
 impl AuthEnforcement {
-    fn is_satisfied_by(&self, credentials: &Credentials) -> bool {
+    pub(crate) fn is_satisfied_by(&self, credentials: &Credentials) -> bool {
         match self {
             AuthEnforcement::Off => true,
             AuthEnforcement::Schemes(schemes) => {
@@ -303,15 +304,23 @@ struct RequestFrame<'a> {
     payload: &'a [u8],
 }
 
+/// What the slot of a request keeps for its reply.
+struct QueuedReply {
+    shape: ReplyShape,
+    /// The path for the log.
+    path: Option<Box<str>>,
+}
+
 fn queue_request(
     connection: &mut ClientConnection,
     meta: RequestMeta,
     kind: RequestKind,
-    shape: ReplyShape,
+    reply: QueuedReply,
     frame: RequestFrame<'_>,
 ) -> Option<SubmittedRequest> {
+    let QueuedReply { shape, path } = reply;
     let closes = shape == ReplyShape::Close;
-    let slot = connection.push_slot(RequestSlot { meta, work: SlotWork::Write(shape) });
+    let slot = connection.push_slot(RequestSlot { meta, work: SlotWork::Write(shape, path) });
     if closes {
         // Requests behind a closeSession are ignored.
         connection.drain();

@@ -20,6 +20,7 @@ use crate::listing_cache::ListingCache;
 use crate::metrics::NodeMetrics;
 use crate::sasl::SaslSettings;
 use crate::settings::AuthEnforcement;
+use crate::traffic::TrafficSettings;
 
 /// The tree and the watches.
 #[derive(Debug)]
@@ -37,6 +38,7 @@ pub struct Replica {
     generation: u64,
     watches: Mutex<WatchTable>,
     pub(crate) metrics: Arc<NodeMetrics>,
+    pub(crate) traffic: TrafficSettings,
 }
 
 /// Answers to auth packets of the scheme `ensemble`.
@@ -95,6 +97,7 @@ impl Replica {
             generation: 0,
             watches,
             metrics: Arc::new(NodeMetrics::new(hash_seed)),
+            traffic: TrafficSettings::default(),
         }
     }
 

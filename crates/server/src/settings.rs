@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zebu_node::{
     AuthEnforcement, FreshnessSettings, LeaderClients, LocalSessionSupport, NodeSettings, ReconfigSupport,
-    SaslFailedClients, SaslSettings, ThrottleSettings,
+    SaslFailedClients, SaslSettings, ThrottleSettings, TrafficSettings,
 };
 use zebu_proto::ServerId;
 use zebu_proto::quorum::PeerAnnouncement;
@@ -70,6 +70,18 @@ pub(crate) fn policy(config: &ServerConfig) -> Policy {
         },
         container_never_used_ms: config.containers.max_never_used.map_or(0, millis),
         transaction_bytes_max: config.limits.transaction_bytes_max(),
+    }
+}
+
+/// What the replica observes of requests.
+pub(crate) fn traffic(config: &ServerConfig) -> TrafficSettings {
+    let (traffic, off) = (&config.traffic, TrafficSettings::default());
+    let bytes = |limit: u32| limit as usize;
+    TrafficSettings {
+        sample_every: traffic.sample_every.unwrap_or(off.sample_every),
+        slow_request_ms: traffic.slow_request.map_or(off.slow_request_ms, millis),
+        large_reply_bytes: traffic.large_reply_bytes.map_or(off.large_reply_bytes, bytes),
+        watched_paths_max: traffic.watches_per_connection_max.map_or(off.watched_paths_max, bytes),
     }
 }
 

@@ -42,7 +42,7 @@ impl ClientConnection {
                 (FencedSlots::Before(end), _) if number >= end => break,
                 (FencedSlots::Before(_), SlotWork::Fenced { is_shared, .. }) => *is_shared,
                 (FencedSlots::One(one), _) => number == one,
-                (FencedSlots::Before(_), SlotWork::Write(_) | SlotWork::Read(..) | SlotWork::Reply(_)) => {
+                (FencedSlots::Before(_), SlotWork::Write(..) | SlotWork::Read(..) | SlotWork::Reply(_)) => {
                     false
                 }
             };

@@ -9,7 +9,8 @@ use crate::shape::ReplyShape;
 
 #[derive(Debug)]
 pub(crate) enum SlotWork {
-    Write(ReplyShape),
+    /// With the path for the log, if it may be needed.
+    Write(ReplyShape, Option<Box<str>>),
     Read(ReadRequest<'static>, Credentials),
     /// A read that waits until the state is fresh enough. Reads with the same need share a fence.
     Fenced {
@@ -25,18 +26,18 @@ impl SlotWork {
     pub(super) fn is_read(&self) -> bool {
         match self {
             SlotWork::Read(..) | SlotWork::Fenced { .. } => true,
-            SlotWork::Write(_) | SlotWork::Reply(_) => false,
+            SlotWork::Write(..) | SlotWork::Reply(_) => false,
         }
     }
 
     /// Makes a fenced read a plain one. Returns whether it was fenced.
     pub(super) fn release(&mut self) -> bool {
-        match std::mem::replace(self, SlotWork::Write(ReplyShape::Empty)) {
+        match std::mem::replace(self, SlotWork::Write(ReplyShape::Empty, None)) {
             SlotWork::Fenced { read, credentials, .. } => {
                 *self = SlotWork::Read(read, credentials);
                 true
             }
-            other @ (SlotWork::Write(_) | SlotWork::Read(..) | SlotWork::Reply(_)) => {
+            other @ (SlotWork::Write(..) | SlotWork::Read(..) | SlotWork::Reply(_)) => {
                 *self = other;
                 false
             }
@@ -58,4 +59,11 @@ pub(crate) struct RequestMeta {
 pub(crate) struct RequestSlot {
     pub(crate) meta: RequestMeta,
     pub(crate) work: SlotWork,
+}
+
+/// A write that left its slot.
+pub(crate) struct WriteSlot {
+    pub(crate) meta: RequestMeta,
+    pub(crate) shape: ReplyShape,
+    pub(crate) path: Option<Box<str>>,
 }

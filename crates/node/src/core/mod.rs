@@ -11,6 +11,7 @@ mod error;
 mod reply;
 mod role;
 mod state;
+mod suspend;
 
 pub(crate) use batch::BatchBuilder;
 pub use batch::{AfterAppend, LogBatch};

@@ -34,4 +34,5 @@ mod sasl;
 mod scripted_peer;
 mod sessions;
 mod three_nodes;
+mod traffic;
 mod watches;

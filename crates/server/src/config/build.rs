@@ -96,6 +96,7 @@ pub(super) fn server_config(
         auth: auth(reader),
         security,
         containers: containers(reader),
+        traffic: super::traffic::read_traffic(reader),
         exporter: exporter::read_exporter(reader, system),
         freshness: freshness::read_freshness(reader),
         four_letter_words: whitelist(reader, always_answered),

@@ -29,6 +29,7 @@ mod sources;
 #[cfg(test)]
 mod tests;
 pub mod throttle_config;
+pub mod traffic;
 
 pub use diagnostics::{ConfigDiagnostic, ConfigDiagnostics, SettingOrigin};
 pub use exporter::{ExporterConfig, ExporterListener};

@@ -17,6 +17,7 @@ use super::log_diff_limit::LogDiffLimit;
 use super::membership::MembershipConfig;
 use super::security::SecurityConfig;
 use super::throttle_config::{ConnectionThrottleConfig, RequestThrottleConfig};
+use super::traffic::TrafficConfig;
 use crate::four_letter::FourLetterWord;
 
 /// The configuration of a server.
@@ -48,6 +49,8 @@ pub struct ServerConfig {
     pub security: SecurityConfig,
     /// The reaper of container and TTL nodes.
     pub containers: ContainerConfig,
+    /// What is observed of the requests of clients.
+    pub traffic: TrafficConfig,
     /// The metrics exporter.
     pub exporter: ExporterConfig,
     /// Reads that say how fresh they must be.
@@ -463,6 +466,7 @@ impl ServerConfig {
             auth: AuthConfig::default(),
             security: SecurityConfig::default(),
             containers: ContainerConfig::default(),
+            traffic: TrafficConfig::default(),
             exporter: ExporterConfig::default(),
             four_letter_words: FourLetterWhitelist::default(),
             admin: None,

@@ -236,9 +236,11 @@ impl<S: TaskSocket> ConnectionTask<S> {
                 connection.require_task_send();
             }
         }
+        let (traffic, session) = (connection.take_traffic(), connection.session);
         let draining = connection.phase == ConnectionPhase::Draining;
         let done = draining && self.output.is_empty() && connection.is_drained();
         drop(connection);
+        self.guard.record_traffic(traffic, session);
         if draining && self.deadline.is_none() {
             self.deadline = Some(sessionless_timer(&self.guard.shared));
         }
