@@ -17,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import zookeeper_wire as wire
 from lab import eventually, free_port
 
-FEW, MANY = 2_000, 22_000
+FEW, MANY = 2_000, 12_000
 BATCH = 100
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 START_SECONDS = 300

@@ -9,13 +9,13 @@ import shutil
 import subprocess
 import sys
 
-from debian import CACHE, need, next_version, packages, run
+from debian import CACHE, minimal_debian, need, next_version, packages, remove, run
 
 BOOT_SECONDS = 600
 
 # Each line of the result is a name and what was seen; the names are checked below.
 SCRIPT = r"""#!/bin/bash
-exec >/root/results 2>/root/errors
+exec >/opt/results 2>/opt/errors
 say() { echo "$1|$2"; }
 ask() { zebu shell -server 127.0.0.1:2181 "$@" 2>&1 | tail -n 1; }
 pid() { systemctl show -p MainPID --value zebu; }
@@ -36,7 +36,7 @@ kill -KILL "$before"
 await '[ "$(pid)" != 0 ] && [ "$(pid)" != "$before" ] && systemctl is-active --quiet zebu'
 say restarted "$(systemctl show -p NRestarts --value zebu) $(ask get /kept)"
 before=$(pid)
-dpkg -i /root/next-*.deb >&2
+dpkg -i /opt/next-*.deb >&2
 await '[ "$(pid)" != 0 ] && [ "$(pid)" != "$before" ] && systemctl is-active --quiet zebu'
 say upgraded "$(dpkg-query -W -f '${Version}' zebu-server) $(ask get /kept)"
 sed -i 's/^clientPort=.*/clientPort=none/' /etc/zookeeper/conf/zoo.cfg
@@ -57,7 +57,7 @@ UNIT = """[Unit]
 After=zebu.service multi-user.target
 [Service]
 Type=oneshot
-ExecStart=/root/checks
+ExecStart=/opt/checks
 ExecStopPost=/usr/bin/systemctl --no-block poweroff
 TimeoutStartSec=500
 [Install]
@@ -84,43 +84,33 @@ def check(name, problem=None):
     print(f"ok {name}" if not problem else f"not ok {name}: {problem}", flush=True)
 
 
-def fresh_root():
-    base = CACHE / "bookworm-systemd"
-    if not (base / "usr/bin/systemctl").exists():
-        shutil.rmtree(base, ignore_errors=True)
-        need("mmdebstrap", "--variant=minbase", "--include=adduser,init-system-helpers,systemd-sysv", "bookworm", base)
-    root = CACHE / "booted"
-    shutil.rmtree(root, ignore_errors=True)
-    need("cp", "-a", base, root)
-    return root
-
-
 def main():
     program, service, _ = packages()
-    root = fresh_root()
+    root = CACHE / "booted"
+    minimal_debian("bookworm-systemd", "adduser,init-system-helpers,systemd-sysv", root)
     for package in (program, service):
-        shutil.copy(package, root / "root")
-        shutil.copy(next_version(package), root / "root")
+        shutil.copy(package, root / "opt")
+        shutil.copy(next_version(package), root / "opt")
     policy = root / "usr/sbin/policy-rc.d"
     policy.write_text("#!/bin/sh\nexit 101\n")
     policy.chmod(0o755)
-    need("chroot", root, "dpkg", "-i", f"/root/{program.name}", f"/root/{service.name}")
+    need("chroot", root, "dpkg", "-i", f"/opt/{program.name}", f"/opt/{service.name}")
     policy.unlink()
-    (root / "root/checks").write_text(SCRIPT)
-    (root / "root/checks").chmod(0o755)
+    (root / "opt/checks").write_text(SCRIPT)
+    (root / "opt/checks").chmod(0o755)
     (root / "etc/systemd/system/checks.service").write_text(UNIT)
     need("chroot", root, "systemctl", "enable", "checks")
     booted = run("systemd-nspawn", "-D", root, "--register=no", "--keep-unit", "--private-network", "--boot", timeout=BOOT_SECONDS)
     print(booted.stdout[-3000:], booted.stderr[-1000:], file=sys.stderr)
-    results = root / "root/results"
+    results = root / "opt/results"
     seen = dict(line.split("|", 1) for line in results.read_text().splitlines()) if results.exists() else {}
     if not seen:
         check("Debian boots with systemd", (booted.stderr or booted.stdout)[-400:].replace("\n", " ") or "no result")
     for name, holds in EXPECTED.items():
         check(f"systemd: {name}", None if name in seen and holds(seen[name]) else seen.get(name, "not reached"))
-    errors = root / "root/errors"
+    errors = root / "opt/errors"
     print(errors.read_text() if errors.exists() else "", file=sys.stderr)
-    shutil.rmtree(root, ignore_errors=True)
+    remove(root)
 
 
 if __name__ == "__main__":

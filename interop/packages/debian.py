@@ -45,15 +45,27 @@ def need(*words, **options):
     return ended.stdout
 
 
-def fresh_root():
+def minimal_debian(name, includes, root):
     """A copy of a minimal Debian 12, which is fetched once."""
-    base = CACHE / "bookworm"
-    if not (base / "etc/debian_version").exists():
-        shutil.rmtree(base, ignore_errors=True)
-        need("mmdebstrap", "--variant=minbase", "--include=adduser,init-system-helpers", "bookworm", base)
+    base = CACHE / name
+    complete = CACHE / f"{name}.complete"
+    if not complete.exists():
+        remove(base)
+        need("mmdebstrap", "--variant=minbase", f"--include={includes}", "bookworm", base)
+        complete.touch()
+    remove(root)
+    # mmdebstrap may leave /proc mounted, which is endless to copy.
+    need("cp", "-a", "--one-file-system", base, root)
+
+
+def remove(directory):
+    """Removes a directory, but nothing that is mounted in it."""
+    need("rm", "-rf", "--one-file-system", directory)
+
+
+def fresh_root():
     root = CACHE / "root"
-    shutil.rmtree(root, ignore_errors=True)
-    need("cp", "-a", base, root)
+    minimal_debian("bookworm", "adduser,init-system-helpers", root)
     # Nothing starts by itself in this directory.
     policy = root / "usr/sbin/policy-rc.d"
     policy.write_text("#!/bin/sh\nexit 101\n")
@@ -112,13 +124,14 @@ def next_version(package):
     """The same package with a later version."""
     place = CACHE / "next" / package.name
     shutil.rmtree(place, ignore_errors=True)
+    place.parent.mkdir(exist_ok=True)
     need("dpkg-deb", "--raw-extract", package, place)
     control = place / "DEBIAN/control"
     text = control.read_text()
     version = next(line.split()[1] for line in text.splitlines() if line.startswith("Version:"))
     control.write_text(text.replace(f"Version: {version}", f"Version: {version}+next").replace(f"(= {version})", f"(= {version}+next)"))
     out = CACHE / "next" / f"next-{package.name}"
-    need("dpkg-deb", "--root-owner-group", "--build", place, out)
+    need("dpkg-deb", "--root-owner-group", "-Znone", "--build", place, out)
     return out
 
 
@@ -202,7 +215,7 @@ def main():
     install(root, program, service)
     link = inside(root, "readlink", "-f", "/etc/zookeeper/conf").strip()
     check("without zookeeper the package brings a configuration", link == "/etc/zookeeper/conf_zebu", link)
-    shutil.rmtree(root, ignore_errors=True)
+    remove(root)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 //! `restore` of the admin server: the whole state of a standalone server is replaced for good, or not at all.
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
+#![allow(clippy::print_stderr, reason = "the moments of kills are for the reader")]
 
 mod admin_common;
 mod common;
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use admin_common::{AS_SUPER, Answer, SUPER_DIGEST, admin_port, connect, eventually, get, get_as, value};
@@ -375,6 +376,17 @@ fn writes_go_on_around_restores() {
     assert_eq!(common::monitored(&server, "outstanding_requests"), 0);
 }
 
+/// The moment at which a server is killed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum KillAt {
+    /// Half of the body was sent: the state is certainly the old one.
+    HalfReceived,
+    /// A file with this name is there.
+    File(&'static str),
+    /// The answer is there: the state is certainly the new one.
+    Answered,
+}
+
 /// A server that is killed during a restore starts with the old state or with the new one. An answer is never
 /// taken back.
 #[test]
@@ -389,43 +401,60 @@ fn a_kill_leaves_the_old_state_or_the_new_one() {
     let snapshot = take_snapshot(admin_port(&source));
     let mut server = unlimited();
     let (mut olds, mut news) = (0, 0);
-    for round in 0..12u64 {
+    // The names are those of the upload, of the new snapshot before it counts, and of the mark.
+    let files = ["zebu.install.upload.1", "zebu.install.1", "zebu.pending"].map(KillAt::File);
+    let moments: Vec<KillAt> = [KillAt::HalfReceived, KillAt::Answered].into_iter().chain(files).collect();
+    for (round, &moment) in moments.iter().cycle().take(20).enumerate() {
         // The marker shows the old state; its number tells the round.
         let (mut client, _) = RawClient::open(server.address()).unwrap();
         let marker = format!("old{round}");
         create(&mut client, &format!("/{marker}"), b"");
-        let address = admin_port(&server);
-        let body = snapshot.clone();
-        let mut stream = connect(address);
+        let body = if moment == KillAt::HalfReceived { &snapshot[..snapshot.len() / 2] } else { &snapshot };
+        let (body, length) = (body.to_vec(), snapshot.len());
+        let mut stream = connect(admin_port(&server));
         let sender = thread::spawn(move || {
             let head = format!(
                 "POST /commands/restore HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {AS_SUPER}\r\nConnection: \
-                 close\r\nContent-Length: {}\r\n\r\n",
-                body.len()
+                 close\r\nContent-Length: {length}\r\n\r\n"
             );
             let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
             let mut answer = Vec::new();
             let _ = stream.read_to_end(&mut answer);
             answer.starts_with(b"HTTP/1.1 200")
         });
-        // Each round kills at another moment; the last ones wait for the answer.
-        thread::sleep(Duration::from_millis(round * 37));
-        let is_done = round >= 10 && sender.is_finished();
+        let directory = server.data_dir().join("version-2");
+        let is_there = |name: &str| directory.join(name).exists();
+        let deadline = Instant::now() + admin_common::TIME_LIMIT;
+        // A short moment may be missed; then the answer comes.
+        while !sender.is_finished() && Instant::now() < deadline {
+            match moment {
+                KillAt::HalfReceived if is_there("zebu.install.upload.1") => break,
+                KillAt::File(name) if is_there(name) => break,
+                KillAt::HalfReceived | KillAt::File(_) => thread::yield_now(),
+                KillAt::Answered => thread::sleep(Duration::from_millis(1)),
+            }
+        }
         server.kill().unwrap();
         let is_answered = sender.join().unwrap();
         server.start().unwrap();
         let names = names_after_connect(server.address());
         let (is_old, is_new) = (names.contains(&marker), names.len() > 3000 && !names.contains(&marker));
-        assert!(is_old != is_new, "round {round}: {} nodes, {is_old} {is_new}", names.len());
-        assert!(is_new || !(is_answered || is_done), "round {round}: an answer was taken back");
-        assert_eq!(leftovers(&server.data_dir()), Vec::<String>::new(), "round {round}");
+        assert!(is_old != is_new, "{round} {moment:?}: {} nodes, {is_old} {is_new}", names.len());
+        assert!(is_new || !is_answered, "{round} {moment:?}: an answer was taken back");
+        match moment {
+            KillAt::HalfReceived => assert!(is_old, "{round}"),
+            KillAt::Answered => assert!(is_new && is_answered, "{round}"),
+            KillAt::File(_) => {}
+        }
+        assert_eq!(leftovers(&server.data_dir()), Vec::<String>::new(), "{round} {moment:?}");
+        eprintln!("{round} {moment:?}: {}", if is_old { "old" } else { "new" });
         if is_old {
             olds += 1;
         } else {
             news += 1;
         }
     }
-    eprintln!("{olds} times the old state, {news} times the new one");
+    assert!(olds >= 4 && news >= 4, "{olds} times the old state, {news} times the new one");
 }
 
 /// An ensemble refuses, and the procedure of the refusal restores all of its servers.

@@ -1,5 +1,5 @@
-//! docs/operations.md, command by command, with the real program: an ensemble is configured, watched, grown, repaired
-//! and upgraded as the page says.
+//! docs/operations.md, command by command, with the real program: an ensemble is configured, watched, grown,
+//! repaired and upgraded as the page says.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 

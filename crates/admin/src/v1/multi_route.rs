@@ -35,7 +35,7 @@ pub(crate) async fn run_multi(call: ApiCall) -> Result<Response, Problem> {
     match failure {
         None => call.json(StatusCode::OK, &json!({ "zxid": values::hex(reply.zxid), "results": shown })),
         Some(code) => {
-            let failed = results.iter().position(|result| is_cause(result));
+            let failed = results.iter().position(is_cause);
             let path = failed.and_then(|index| ops.get(index)).and_then(path_of);
             let problem = Problem::of_code(code, path, call.ids.auth);
             Err(problem.with("failed", json!(failed)).with("results", json!(shown)))

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -44,6 +44,9 @@ const COMMANDS_WAITING: usize = 64;
 const UNSENT_MAX: usize = 256 << 10;
 /// Bytes of the longest reply.
 const REPLY_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of the paths of events that wait for their client.
+const EVENT_BYTES_MAX: usize = 2 << 20;
 
 /// Why a connection is not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -88,11 +91,19 @@ pub(crate) struct ReceivedEvent {
 #[derive(Clone, Debug)]
 pub(crate) struct EventSink {
     pub(crate) events: mpsc::Sender<ReceivedEvent>,
-    /// Set when an event found no room. The connection ends then.
-    pub(crate) is_overrun: Arc<AtomicBool>,
+    pub(crate) backlog: Arc<EventBacklog>,
 }
 
-struct Command {
+/// The events that wait for their client.
+#[derive(Debug, Default)]
+pub(crate) struct EventBacklog {
+    /// Bytes of their paths.
+    pub(crate) bytes: AtomicUsize,
+    /// Set when an event found no room. The connection ends then.
+    pub(crate) is_overrun: AtomicBool,
+}
+
+struct QueuedCall {
     op: OpCode,
     body: Vec<u8>,
     reply: oneshot::Sender<Result<Reply, CallError>>,
@@ -101,7 +112,7 @@ struct Command {
 /// The handle of an open connection.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestConnection {
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<QueuedCall>,
 }
 
 /// Which session a connection gets.
@@ -158,7 +169,7 @@ impl RequestConnection {
     /// Sends a request and waits for its reply.
     pub(crate) async fn call(&self, op: OpCode, body: Vec<u8>) -> Result<Reply, CallError> {
         let (reply, replied) = oneshot::channel();
-        let command = Command { op, body, reply };
+        let command = QueuedCall { op, body, reply };
         let deadline = Instant::now() + REQUEST_TIMEOUT;
         match tokio::time::timeout_at(deadline, self.commands.send(command)).await {
             Ok(Ok(())) => {}
@@ -220,7 +231,7 @@ struct PendingCall {
 struct ConnectionDriver {
     reader: ReadHalf<DuplexStream>,
     writer: WriteHalf<DuplexStream>,
-    commands: mpsc::Receiver<Command>,
+    commands: mpsc::Receiver<QueuedCall>,
     events: Option<EventSink>,
     ping_interval: Duration,
     /// Requests without a reply, in the order of their replies.
@@ -282,8 +293,8 @@ impl ConnectionDriver {
         }
     }
 
-    fn send(&mut self, command: Command) {
-        let Command { op, body, reply } = command;
+    fn send(&mut self, command: QueuedCall) {
+        let QueuedCall { op, body, reply } = command;
         let xid = self.next_xid;
         self.next_xid = self.next_xid.checked_add(1).unwrap_or(1);
         self.last_use = Instant::now();
@@ -332,11 +343,16 @@ impl ConnectionDriver {
         else {
             return Ok(());
         };
-        let passed = sink.events.try_send(ReceivedEvent { kind, path: path.to_owned(), zxid });
-        if let Err(mpsc::error::TrySendError::Full(_)) = passed {
-            sink.is_overrun.store(true, Ordering::Release);
+        let waiting = sink.backlog.bytes.fetch_add(path.len(), Ordering::AcqRel) + path.len();
+        let passed = match waiting > EVENT_BYTES_MAX {
+            true => false,
+            false => sink.events.try_send(ReceivedEvent { kind, path: path.to_owned(), zxid }).is_ok(),
+        };
+        if passed {
+            return Ok(());
         }
-        passed.map_err(|_| io::ErrorKind::BrokenPipe.into())
+        sink.backlog.is_overrun.store(true, Ordering::Release);
+        Err(io::ErrorKind::BrokenPipe.into())
     }
 
     /// Ends the session and waits for the end of the connection.

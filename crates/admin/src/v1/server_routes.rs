@@ -1,4 +1,5 @@
-//! `/v1/top`, `/v1/ensemble`, `/v1/digest`, `/v1/features`, `/v1/whoami` and `/v1/openapi.json`: the server itself.
+//! `/v1/top`, `/v1/ensemble`, `/v1/digest`, `/v1/features`, `/v1/whoami` and `/v1/openapi.json`: the server
+//! itself.
 
 use axum::http::StatusCode;
 use axum::response::Response;

@@ -1,12 +1,12 @@
 //! `GET /v1/tree/…?watch`: the events of a persistent watch as server-sent events.
 //!
 //! Each stream has a connection and a session of its own, so that order and permissions of its events are
-//! those of a client. A client that reads too slowly loses its stream, not the server its memory: at most
-//! [`EVENTS_WAITING`] events wait. The last event says why a stream ended.
+//! those of a client. A client that reads too slowly loses its stream, not the server its memory: the events
+//! that wait are bounded in number and bytes. The last event says why a stream ended.
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -23,7 +23,9 @@ use zebu_proto::{ErrorCode, Jute, OpCode};
 use super::call::ApiCall;
 use super::connection_pool::open_problem;
 use super::problem::Problem;
-use super::request_connection::{CallError, EventSink, ReceivedEvent, RequestConnection, SessionChoice};
+use super::request_connection::{
+    CallError, EventBacklog, EventSink, ReceivedEvent, RequestConnection, SessionChoice,
+};
 use super::values;
 
 /// Events that wait for their client.
@@ -83,8 +85,8 @@ pub(crate) async fn stream_events(call: ApiCall, path: &str) -> Result<Response,
         return Err(Problem::unavailable("THROTTLEDOP", "too many event streams are open"));
     };
     let (events, received) = mpsc::channel(EVENTS_WAITING);
-    let is_overrun = Arc::new(AtomicBool::new(false));
-    let sink = EventSink { events, is_overrun: is_overrun.clone() };
+    let backlog = Arc::new(EventBacklog::default());
+    let sink = EventSink { events, backlog: backlog.clone() };
     let connection =
         RequestConnection::open(&call.views, call.local_caller(), SessionChoice::New, Some(sink));
     let connection = connection.await.map_err(|error| open_problem(&error))?;
@@ -97,7 +99,7 @@ pub(crate) async fn stream_events(call: ApiCall, path: &str) -> Result<Response,
     let (texts, waiting) = mpsc::channel(TEXTS_WAITING);
     let ready =
         event_text("ready", Some(reply.zxid), &json!({ "path": path, "zxid": values::hex(reply.zxid) }));
-    let stream = EventStream { scope, connection, received, is_overrun, texts };
+    let stream = EventStream { scope, connection, received, backlog, texts };
     tokio::spawn(stream.run(ready));
     let mut response = Response::new(Body::new(EventBody { waiting, _permit: permit }));
     let headers = response.headers_mut();
@@ -112,7 +114,7 @@ struct EventStream {
     /// Its session ends when this is dropped.
     connection: RequestConnection,
     received: mpsc::Receiver<ReceivedEvent>,
-    is_overrun: Arc<AtomicBool>,
+    backlog: Arc<EventBacklog>,
     texts: mpsc::Sender<Bytes>,
 }
 
@@ -124,8 +126,13 @@ impl EventStream {
         loop {
             let text = tokio::select! {
                 event = self.received.recv() => match event {
-                    Some(event) if !self.scope.includes(event.kind) => continue,
-                    Some(event) => text_of(&event),
+                    Some(event) => {
+                        self.backlog.bytes.fetch_sub(event.path.len(), Ordering::AcqRel);
+                        if !self.scope.includes(event.kind) {
+                            continue;
+                        }
+                        text_of(&event)
+                    }
                     None => break,
                 },
                 () = tokio::time::sleep(KEEP_ALIVE) => Bytes::from_static(b": keep-alive\n\n"),
@@ -137,7 +144,7 @@ impl EventStream {
         }
         // The sink of events is gone with the connection.
         self.connection.closed().await;
-        let reason = match self.is_overrun.load(Ordering::Acquire) {
+        let reason = match self.backlog.is_overrun.load(Ordering::Acquire) {
             true => json!({ "code": "OVERRUN", "detail": "the client reads more slowly than events come" }),
             false => {
                 json!({ "code": "CONNECTIONLOSS", "detail": "the server stops, or its role has changed" })

@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn modes() {
-        let mode = |mode, ttl| create_mode(mode, ttl).map(|(mode, ttl)| (mode, ttl)).ok();
+        let mode = |mode, ttl| create_mode(mode, ttl).ok();
         assert_eq!(mode(None, None), Some((CreateMode::Persistent, None)));
         assert_eq!(mode(Some("sequential"), None), Some((CreateMode::PersistentSequential, None)));
         assert_eq!(mode(None, Some("1s")), Some((CreateMode::PersistentWithTtl, Some(1000))));

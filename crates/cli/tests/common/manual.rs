@@ -1,5 +1,5 @@
-//! Pages of the documentation as tests: their code blocks, with the ports of a page replaced by free ones, as files and
-//! as commands in a directory of their own.
+//! Pages of the documentation as tests: their code blocks, with the ports of a page replaced by free ones, as
+//! files and as commands in a directory of their own.
 
 #![allow(dead_code, reason = "each page uses a part")]
 
@@ -106,7 +106,8 @@ pub(crate) fn succeed(home: &Path, line: &str) -> String {
     text(&output)
 }
 
-/// Runs the lines of a block with bash, which finds `zebu` in `bin` of the directory. The first failure ends it.
+/// Runs the lines of a block with bash, which finds `zebu` in `bin` of the directory. The first failure ends
+/// it.
 pub(crate) fn run_script(home: &Path, block: &Block) -> String {
     let path = format!("{}:{}", home.join("bin").display(), std::env::var("PATH").unwrap());
     let mut command = Command::new("timeout");

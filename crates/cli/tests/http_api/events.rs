@@ -3,6 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use serde_json::json as object;
+
 use crate::admin_common::{connect, eventually};
 use crate::api::{Api, json, refused, request, server};
 
@@ -98,6 +100,29 @@ fn a_stream_shows_only_nodes_that_its_caller_may_read() {
     anonymous.wait_for("/w/open");
     owner.wait_for("/w/open");
     assert!(owner.text.contains("/w/secret") && !anonymous.text.contains("/w/secret"), "{}", anonymous.text);
+}
+
+/// Events that a client does not read are bounded in bytes, also if their paths are long.
+#[test]
+fn a_client_that_reads_nothing_loses_its_stream() {
+    let server = server().start().unwrap();
+    let api = Api::of(&server);
+    let long = format!("/w/{}", "x".repeat(50_000));
+    let create = object!({"ops": [{"create": "/w"}, {"create": long}]}).to_string();
+    assert_eq!(api.post("/multi", create.as_bytes()).status, 200);
+    let events = Events::open(api, "/tree/w?watch=recursive", &[]);
+    let streams = || json(&api.get("/sessions"))["total"].as_u64().unwrap();
+    let before = streams();
+    let sets = object!({"ops": vec![object!({"set": long}); 18]}).to_string();
+    for _ in 0..100 {
+        assert_eq!(api.post("/multi", sets.as_bytes()).status, 200);
+        if streams() < before {
+            break;
+        }
+    }
+    eventually("the session of the stream ends", || streams() < before);
+    let text = events.read_to_end();
+    assert!(text.contains("event: end\ndata: ") && text.contains("OVERRUN"), "{} bytes", text.len());
 }
 
 /// A client that reads nothing costs only its own stream, and streams have a limit.
