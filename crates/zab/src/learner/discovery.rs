@@ -1,9 +1,9 @@
 //! Discovery at a learner: connect, send FOLLOWERINFO or OBSERVERINFO, and accept the epoch of the leader.
 //! ACKEPOCH leaves only when the epoch is on disk.
 
-use zebu_proto::Zxid;
-use zebu_proto::quorum::Packet;
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
+use zebu_proto::quorum::{Packet, PeerAnnouncement};
+use zebu_proto::{ServerId, Zxid};
 
 use super::learner_masters::MasterSearch;
 use super::{DialState, Learner, LearnerStep, LearnerVote, QUICK_TRIES, SavingEpoch};
@@ -85,6 +85,15 @@ impl Learner {
         self.connecting_since_ms = context.now_ms;
         self.last_heard_ms = context.now_ms;
         self.step = LearnerStep::Dialing(DialState::Pausing { until_ms: context.now_ms });
+    }
+
+    /// What the leader has told about itself.
+    pub(crate) fn leader_announcement(&self) -> Option<PeerAnnouncement> {
+        self.leader_zebu
+    }
+
+    pub(crate) fn leader(&self) -> ServerId {
+        self.leader
     }
 
     pub(super) fn send_learner_info(&mut self, context: &mut PeerContext<'_>) {

@@ -233,15 +233,6 @@ impl Learner {
         self.blocked_packets.weight()
     }
 
-    /// What the leader has told about itself.
-    pub(crate) fn leader_announcement(&self) -> Option<PeerAnnouncement> {
-        self.leader_zebu
-    }
-
-    pub(crate) fn leader(&self) -> ServerId {
-        self.leader
-    }
-
     pub(crate) fn link(&self) -> LinkId {
         self.link
     }
