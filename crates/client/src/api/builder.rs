@@ -343,7 +343,7 @@ impl ClientBuilder {
             retry: self.retry,
             acl: self.acl,
             compression: self.compression,
-            reads: self.reads,
+            reads: Arc::new(self.reads),
         };
         (client, driver)
     }

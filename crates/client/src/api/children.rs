@@ -47,7 +47,7 @@ impl Client {
             client: self.clone(),
             path: path.to_owned(),
             retry: self.retry.clone(),
-            freshness: self.reads,
+            freshness: *self.reads,
         }
     }
 }

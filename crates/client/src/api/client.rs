@@ -98,7 +98,7 @@ pub struct Client {
     pub(crate) acl: Arc<[Acl]>,
     pub(crate) compression: Compression,
     /// How fresh the answers to reads must be, unless a read says otherwise.
-    pub(crate) reads: Freshness,
+    pub(crate) reads: Arc<Freshness>,
 }
 
 impl std::fmt::Debug for Client {

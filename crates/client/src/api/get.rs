@@ -42,7 +42,7 @@ impl Client {
     /// ```
     pub fn get(&self, path: &str) -> Get {
         let (compression, retry) = (self.compression, self.retry.clone());
-        Get { client: self.clone(), path: path.to_owned(), compression, retry, freshness: self.reads }
+        Get { client: self.clone(), path: path.to_owned(), compression, retry, freshness: *self.reads }
     }
 }
 

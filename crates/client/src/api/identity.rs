@@ -48,7 +48,7 @@ impl Client {
         let full = self.resolve("ephemerals", prefix)?;
         let call = ApiCall::new("ephemerals", prefix, OpCode::GetEphemerals)
             .body(|out| put_path(&full, out))
-            .fresh(self.reads);
+            .fresh(*self.reads);
         let reply =
             self.run(&call, self.start_awaited(&call), self.retry.clone(), RepeatRule::Always).await?;
         let paths = call.decode(&reply, Vec::<Box<str>>::decode)?;
@@ -69,7 +69,7 @@ impl Client {
         let full = self.resolve("count descendants", path)?;
         let op = OpCode::GetAllChildrenNumber;
         let call =
-            ApiCall::new("count descendants", path, op).body(|out| put_path(&full, out)).fresh(self.reads);
+            ApiCall::new("count descendants", path, op).body(|out| put_path(&full, out)).fresh(*self.reads);
         let reply =
             self.run(&call, self.start_awaited(&call), self.retry.clone(), RepeatRule::Always).await?;
         let count = call.decode(&reply, i32::decode)?;

@@ -72,7 +72,7 @@ impl Client {
             client: self.clone(),
             reads: Vec::new(),
             retry: self.retry.clone(),
-            freshness: self.reads,
+            freshness: *self.reads,
         }
     }
 }

@@ -13,8 +13,8 @@ use crate::retry::{ReconnectRetry, UntilAnswered, retry_until_answered};
 #[derive(Debug)]
 pub(crate) struct QueueNode {
     client: Client,
-    path: String,
-    id_prefix: String,
+    path: Box<str>,
+    id_prefix: Box<str>,
     stat: Stat,
     on_drop: OnDrop,
 }
@@ -63,6 +63,7 @@ impl QueueNode {
 
     /// Takes over a node that was created in another way. No other contender may ever use its name.
     pub(crate) fn adopt(client: &Client, path: String, id_prefix: String, stat: Stat) -> QueueNode {
+        let (path, id_prefix) = (path.into(), id_prefix.into());
         QueueNode { client: client.clone(), path, id_prefix, stat, on_drop: OnDrop::Delete }
     }
 
@@ -74,6 +75,7 @@ impl QueueNode {
         stat: Stat,
     ) -> QueueNode {
         let on_drop = OnDrop::DeleteIfSame(Handle::current());
+        let (path, id_prefix) = (path.into(), id_prefix.into());
         QueueNode { client: client.clone(), path, id_prefix, stat, on_drop }
     }
 
