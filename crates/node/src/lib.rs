@@ -32,6 +32,7 @@ mod settings;
 mod shape;
 mod split_mix;
 mod stats;
+mod suspended;
 mod throttle;
 
 pub use audit::{AuditEvent, AuditLevel, AuditOperation, AuditResult, AuditUser, escape};

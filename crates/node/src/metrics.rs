@@ -39,6 +39,12 @@ pub struct NodeMetrics {
     pub throttled_ops: Counter,
     /// Writes whose serving term or session ended before they began.
     pub stale_requests: Counter,
+    /// Connections that were kept when a leader was lost.
+    pub connections_kept: Counter,
+    /// Kept connections that were served again under the next leader.
+    pub connections_continued: Counter,
+    /// Requests without an answer that were sent to the next leader.
+    pub requests_repeated: Counter,
     /// Prepared changes.
     pub changes_queued: Counter,
     /// Prepared changes that were applied.
@@ -68,6 +74,9 @@ impl NodeMetrics {
             sessions_expired: Counter::default(),
             throttled_ops: Counter::default(),
             stale_requests: Counter::default(),
+            connections_kept: Counter::default(),
+            connections_continued: Counter::default(),
+            requests_repeated: Counter::default(),
             changes_queued: Counter::default(),
             changes_removed: Counter::default(),
             quota_exceeded: KeyedCounters::default(),
@@ -94,6 +103,9 @@ impl NodeMetrics {
             sessions_expired,
             throttled_ops,
             stale_requests,
+            connections_kept,
+            connections_continued,
+            requests_repeated,
             changes_queued,
             changes_removed,
             quota_exceeded,
@@ -120,6 +132,9 @@ impl NodeMetrics {
             sessions_expired,
             throttled_ops,
             stale_requests,
+            connections_kept,
+            connections_continued,
+            requests_repeated,
             changes_queued,
             changes_removed,
         ] {

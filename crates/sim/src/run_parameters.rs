@@ -2,6 +2,7 @@
 //! clients do, and which faults come how often. Two seeds differ in kind, not only in order.
 
 mod endurance;
+mod kept_connections;
 mod server_kinds;
 mod stalled_leaders;
 
@@ -172,6 +173,7 @@ impl RunParameters {
         shape.draw_transaction_limit();
         shape.draw_stalled_leaders();
         shape.draw_server_kinds();
+        shape.draw_kept_connections();
         shape.make_room_in_attempts();
         shape
     }

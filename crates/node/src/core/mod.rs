@@ -133,6 +133,9 @@ impl Node {
                     (NodeRole::ReadOnly(read_only), Some(session)) => {
                         read_only.detach(session, connection, touched_ms)
                     }
+                    (NodeRole::Suspended(suspended), Some(session)) => {
+                        suspended.detach(session, connection, touched_ms)
+                    }
                     (NodeRole::NotServing, _) | (_, None) => {}
                 }
             }
@@ -174,6 +177,7 @@ impl Node {
             NodeRole::Primary(primary) => primary.tick(&mut self.state, context),
             NodeRole::Learner(learner) => learner.tick(context),
             NodeRole::ReadOnly(read_only) => read_only.tick(context),
+            NodeRole::Suspended(_) => self.tick_suspended(context),
             NodeRole::NotServing => return,
         }
         self.process_effects(context);
@@ -185,6 +189,7 @@ impl Node {
             NodeRole::Primary(primary) => primary.next_deadline(),
             NodeRole::ReadOnly(read_only) => read_only.next_deadline(),
             NodeRole::Learner(learner) => learner.next_deadline(),
+            NodeRole::Suspended(suspended) => suspended.next_deadline(),
             NodeRole::NotServing => self.read_only_deadline(),
         };
         match &self.state.consensus {
@@ -219,6 +224,7 @@ impl Node {
         let requested = match &self.role {
             NodeRole::Primary(primary) => primary.in_flight(),
             NodeRole::Learner(learner) => learner.in_flight(),
+            NodeRole::Suspended(suspended) => suspended.in_flight(),
             NodeRole::ReadOnly(_) | NodeRole::NotServing => 0,
         };
         match &self.state.consensus {
@@ -233,7 +239,7 @@ impl Node {
         match &self.role {
             NodeRole::Primary(primary) => primary.session_report(),
             NodeRole::ReadOnly(read_only) => read_only.session_report(),
-            NodeRole::Learner(_) | NodeRole::NotServing => TrackerReport::default(),
+            NodeRole::Learner(_) | NodeRole::Suspended(_) | NodeRole::NotServing => TrackerReport::default(),
         }
     }
 
@@ -242,7 +248,7 @@ impl Node {
         match &self.role {
             NodeRole::Primary(primary) => primary.local_session_report(),
             NodeRole::Learner(learner) => learner.local_session_report(),
-            NodeRole::ReadOnly(_) | NodeRole::NotServing => None,
+            NodeRole::ReadOnly(_) | NodeRole::Suspended(_) | NodeRole::NotServing => None,
         }
     }
 
@@ -278,7 +284,10 @@ impl Node {
     pub fn pending_syncs(&self) -> usize {
         match &self.role {
             NodeRole::Primary(primary) => primary.pending_syncs(),
-            NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::NotServing => 0,
+            NodeRole::Learner(_)
+            | NodeRole::ReadOnly(_)
+            | NodeRole::Suspended(_)
+            | NodeRole::NotServing => 0,
         }
     }
 
@@ -364,7 +373,7 @@ impl Node {
             NodeRole::ReadOnly(read_only) => {
                 read_only.handle_connect(&mut self.state, admitted, context);
             }
-            NodeRole::NotServing => {}
+            NodeRole::Suspended(_) | NodeRole::NotServing => {}
         }
     }
 
@@ -374,7 +383,7 @@ impl Node {
                 !primary.is_leader() || self.state.settings.leader_clients == LeaderClients::Served
             }
             NodeRole::Learner(_) | NodeRole::ReadOnly(_) => true,
-            NodeRole::NotServing => false,
+            NodeRole::Suspended(_) | NodeRole::NotServing => false,
         }
     }
 
@@ -383,7 +392,7 @@ impl Node {
         submitted: SubmittedRequest,
         context: &mut ServeContext<'_, impl Connections>,
     ) {
-        if submitted.serving_term.term != self.state.term {
+        if submitted.serving_term.term != self.state.term && !self.is_kept(submitted.connection) {
             // The serving term of the connection has ended, and the connection is closed.
             self.state.metrics.stale_requests.increment();
             self.state.completed_requests.add(submitted.charged_bytes);
@@ -400,6 +409,7 @@ impl Node {
             NodeRole::Primary(primary) => primary.handle_request(&mut self.state, submitted, context),
             NodeRole::Learner(learner) => learner.handle_request(&mut self.state, submitted, context),
             NodeRole::ReadOnly(read_only) => read_only.handle_request(&mut self.state, submitted, context),
+            NodeRole::Suspended(suspended) => suspended.handle_request(&mut self.state, submitted),
             NodeRole::NotServing => self.state.drop_request(&submitted.pending()),
         }
     }

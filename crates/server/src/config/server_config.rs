@@ -266,6 +266,8 @@ pub struct SessionConfig {
     pub local_sessions: bool,
     /// `localSessionsUpgradingEnabled`.
     pub local_session_upgrade: bool,
+    /// `zebu.electionGrace`: longest time for which clients stay connected without a leader; zero = off.
+    pub election_grace: Duration,
 }
 
 impl SessionConfig {
@@ -277,6 +279,7 @@ impl SessionConfig {
             max_timeout: tick_time.saturating_mul(20),
             local_sessions: false,
             local_session_upgrade: false,
+            election_grace: tick_time.saturating_mul(2),
         }
     }
 }

@@ -12,6 +12,12 @@ use crate::queue::{MS, VirtualTime};
 use crate::random::SimRandom;
 
 impl FaultDrawer<'_> {
+    /// One leader ends in the middle of the run and does not come back.
+    pub(super) fn end_of_leader(&mut self) -> Vec<PlannedFault> {
+        let at = self.random.between(self.shape.safety / 2, self.shape.safety * 3 / 4);
+        vec![PlannedFault { at, fault: Fault::Kill { server: LEADER, down: self.shape.safety } }]
+    }
+
     pub(super) fn server_kinds(&mut self) -> Vec<PlannedFault> {
         const PURPOSE: u64 = 18;
         let mut random = SimRandom::new(self.shape.seed, PURPOSE);
