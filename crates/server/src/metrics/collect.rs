@@ -270,9 +270,9 @@ fn add_node(view: &mut MetricsView, node: &NodeMetrics, now_ms: i64) {
         ("throttled_ops", &node.throttled_ops),
         ("stale_requests", &node.stale_requests),
         ("stale_requests_dropped", &node.stale_requests),
-        ("connections_kept", &node.connections_kept),
-        ("connections_continued", &node.connections_continued),
-        ("requests_repeated", &node.requests_repeated),
+        ("zebu_connections_kept", &node.connections_kept),
+        ("zebu_connections_continued", &node.connections_continued),
+        ("zebu_requests_repeated", &node.requests_repeated),
         ("outstanding_changes_queued", &node.changes_queued),
         ("outstanding_changes_removed", &node.changes_removed),
     ] {
