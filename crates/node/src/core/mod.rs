@@ -326,6 +326,10 @@ impl Node {
         if let Some(member) = self.state.member_mut() {
             member.peer.resign(context.now.monotonic_ms, &mut member.pending_actions);
             self.process_effects(context);
+            if self.has_resigned() {
+                // A server without a leader has no role that could end.
+                self.close_kept(context.connections);
+            }
         }
     }
 

@@ -32,5 +32,6 @@ mod restore;
 mod sasl;
 mod scripted_peer;
 mod sessions;
+mod suspended;
 mod three_nodes;
 mod watches;

@@ -43,6 +43,8 @@ pub(crate) struct Script {
     /// The last ping that a quorum has answered; `None` if each is answered at once.
     pub(crate) answered: Option<u64>,
     io: u64,
+    /// Whether the peer looks for a leader when its role has ended; otherwise it stops.
+    pub(crate) goes_on: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -94,7 +96,7 @@ impl ConsensusPeer for Scripted {
     fn resign(&mut self, _: i64, _: &mut Vec<Action>) {}
 
     fn has_resigned(&self) -> bool {
-        true
+        !self.script().goes_on
     }
 
     fn start_quorum_check(&mut self, _: i64, _: &mut Vec<Action>) -> PingNumber {
