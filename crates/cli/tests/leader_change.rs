@@ -126,7 +126,7 @@ fn clients_of_the_others_do_not_notice(end: impl FnOnce(&mut Ensemble, usize)) {
     let (_, header, _) = changer.call(OpCode::SetData, common::set_data_body("/watched", b"x", -1)).unwrap();
     assert_eq!(header.err, 0);
     match watcher.receive_message().unwrap() {
-        Message::Event { event, .. } => assert_eq!(event.kind, EventType::NodeDataChanged.wire()),
+        Message::Event { event, .. } => assert_eq!(event.kind, EventType::NodeDataChanged as i32),
         Message::Reply { header, .. } => panic!("{header:?} without a request"),
     }
     let found = written(&mut changer);

@@ -284,17 +284,6 @@ impl ClientConnection {
         self.stats.last_op = Some(OpCode::CreateSession);
     }
 
-    /// Continues an open connection in another serving term. Returns whether it is open.
-    pub(crate) fn continue_in(&mut self, serving_term: ServingTerm) -> bool {
-        match self.phase {
-            ConnectionPhase::Serving | ConnectionPhase::Draining => {
-                self.serving_term = serving_term;
-                true
-            }
-            ConnectionPhase::Handshake | ConnectionPhase::Closed(_) => false,
-        }
-    }
-
     /// Answers the connect request with session id 0: the client has no such session.
     pub fn reject(&mut self, read_only: ReadOnlyField) {
         self.reject_with(&ConnectResponse::rejected(read_only));

@@ -67,7 +67,6 @@ pub(crate) fn policy(config: &ServerConfig) -> Policy {
                 .ensemble
                 .then(|| EnsembleScheme { names: sasl.ensemble_names.as_ref().map(|names| boxed(names)) }),
         },
-        election_grace_ms: millis(config.sessions.election_grace),
         container_never_used_ms: config.containers.max_never_used.map_or(0, millis),
         transaction_bytes_max: config.limits.transaction_bytes_max(),
     }

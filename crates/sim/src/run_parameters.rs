@@ -16,6 +16,7 @@ use crate::network::Latency;
 use crate::queue::{MS, SECOND, VirtualTime};
 use crate::random::SimRandom;
 pub(crate) use endurance::Endurance;
+pub(crate) use kept_connections::ROUND_TICKS;
 pub(crate) use server_kinds::ServerKinds;
 
 /// The weights of the operations; zero disables one.

@@ -11,7 +11,9 @@ use zebu_proto::txn::TxnEntry;
 use zebu_tree::TxnOutcome;
 use zebu_zab::ServingRole;
 
-use crate::connection::{ConnectionId, ConnectionPhase, Connections, DisconnectReason, ServingTerm};
+use crate::connection::{
+    ClientConnection, ConnectionId, ConnectionPhase, Connections, DisconnectReason, ServingTerm,
+};
 use crate::consensus::RequestOrigin;
 use crate::context::ServeContext;
 use crate::core::NodeState;
@@ -143,7 +145,7 @@ impl SuspendedRole {
         kept.requests.sort_by_key(|request| (request.connection, request.slot));
         let mut open = BTreeSet::new();
         for connection in self.deadlines.into_values().flatten() {
-            let is_open = connections.with(connection, |connection| connection.continue_in(serving_term));
+            let is_open = connections.with(connection, |connection| continue_in(connection, serving_term));
             if is_open == Some(true) {
                 open.insert(connection);
             }
@@ -169,5 +171,16 @@ impl SuspendedRole {
             state.abort_request(RequestOrigin::Request(submitted.pending()), connections);
         }
         self.learner.abort(state, connections);
+    }
+}
+
+/// Continues an open connection in another serving term. Returns whether it is open.
+fn continue_in(connection: &mut ClientConnection, serving_term: ServingTerm) -> bool {
+    match connection.phase {
+        ConnectionPhase::Serving | ConnectionPhase::Draining => {
+            connection.serving_term = serving_term;
+            true
+        }
+        ConnectionPhase::Handshake | ConnectionPhase::Closed(_) => false,
     }
 }

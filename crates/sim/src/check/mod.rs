@@ -4,6 +4,7 @@
 pub(crate) mod client_connections;
 mod config_reads;
 mod config_watch_events;
+mod frame;
 mod g01_linearizable_writes;
 mod g02_client_order;
 mod g03_reads;
@@ -48,6 +49,8 @@ mod zab_one_pending;
 mod zab_prefix_consistency;
 pub(crate) mod zab_recovered_log;
 mod zab_two_quorums;
+
+pub(crate) use frame::{Frame, FrameKind};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -487,19 +490,4 @@ impl Checker {
             .and_then(|()| read_only_state::check_end(self));
         self.report(verdict);
     }
-}
-
-/// A frame that a client has received.
-#[derive(Clone, Debug)]
-pub(crate) struct Frame {
-    pub(crate) zxid: i64,
-    pub(crate) kind: FrameKind,
-}
-
-/// The content of a frame.
-#[derive(Clone, Debug)]
-pub(crate) enum FrameKind {
-    Reply { xid: i32, code: i32 },
-    Ping,
-    Event { kind: zebu_proto::client::EventType, path: Box<str> },
 }

@@ -1,6 +1,8 @@
 //! Draws whether learners keep their client connections over a leader change, and runs in which no client of a
 //! survivor may notice that the leader ends.
 
+use zebu_zab::LAST_COUNTER;
+
 use super::{RunParameters, ServerKinds};
 use crate::network::Latency;
 use crate::queue::MS;
@@ -14,6 +16,13 @@ const MIXED_PERMILLE: u64 = 250;
 
 /// Runs of these in which the only fault is the end of a leader.
 const ONLY_LEADER_ENDS_PERMILLE: u64 = 80;
+
+/// Runs of these in which requests arrive late, after their clients have moved.
+const LATE_REQUESTS_PERMILLE: u64 = 80;
+
+/// Leader changes of such a run, and the ticks from one to the next.
+const ROUNDS: u64 = 10;
+pub(crate) const ROUND_TICKS: u64 = 8;
 
 impl RunParameters {
     /// Drawn apart, after all others.
@@ -31,7 +40,17 @@ impl RunParameters {
         }
         if random.permille(ONLY_LEADER_ENDS_PERMILLE) && self.endurance.is_none() {
             self.calm_down(&mut random);
-        } else if random.permille(MIXED_PERMILLE) {
+            return;
+        }
+        if random.permille(LATE_REQUESTS_PERMILLE) && self.endurance.is_none() {
+            self.calm_down(&mut random);
+            self.kinds.only_leader_ends = false;
+            self.kinds.late_requests = ROUNDS;
+            self.safety = ROUNDS * ROUND_TICKS * self.tick();
+            self.workload.session_timeout_ms = random.between(12, 20) * self.tick_ms;
+            self.workload.pipeline = random.pick(&[1, 4]);
+        }
+        if random.permille(MIXED_PERMILLE) {
             self.kinds.graceless = random.draw() as u32;
         }
     }
@@ -54,6 +73,7 @@ impl RunParameters {
         self.turn = self.turn.min(MS);
         self.history_entries = 5000;
         self.fault_rate = 0;
+        self.last_counter = LAST_COUNTER;
         self.stalled_leaders = 0;
         self.workload.restless_permille = 0;
         self.workload.session_timeout_ms = random.between(8, 20) * self.tick_ms;

@@ -38,6 +38,8 @@ pub(crate) struct ServerKinds {
     pub(crate) graceless: u32,
     /// Whether the only fault is the end of a leader, which no client of another server may notice.
     pub(crate) only_leader_ends: bool,
+    /// Leader changes at a time when requests of clients that have moved arrive late.
+    pub(crate) late_requests: u64,
     /// Faults of servers that observers are connected to.
     pub(crate) master_faults: u64,
     /// Faults that leave servers without a leader.
@@ -60,6 +62,7 @@ impl ServerKinds {
         election_grace_ms: 0,
         graceless: 0,
         only_leader_ends: false,
+        late_requests: 0,
         master_faults: 0,
         leaderless_faults: 0,
         snapshot_faults: 0,
