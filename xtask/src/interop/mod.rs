@@ -2,6 +2,7 @@
 //! which server, and the verdict at the end. What a suite is stands in interop/suites.toml, what may fail in
 //! interop/allowed.toml.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
@@ -23,6 +24,7 @@ mod registries;
 mod renewed;
 mod report;
 mod results;
+mod schedule;
 mod script;
 mod server;
 mod suites;
@@ -58,6 +60,9 @@ pub(crate) struct Arguments {
     /// Start Apache ZooKeeper instead of Zebu, to check the suites themselves
     #[arg(long)]
     apache: bool,
+    /// Suites that run at a time
+    #[arg(long, default_value_t = 1)]
+    jobs: usize,
     /// Print every line of the suites, not only the failures
     #[arg(long)]
     verbose: bool,
@@ -92,10 +97,13 @@ struct Run {
     target: Target,
     part: Part,
     shown: Shown,
+    jobs: usize,
+    /// A directory with programs that go before those of the system.
+    programs: Option<PathBuf>,
 }
 
 impl Run {
-    fn new(arguments: &Arguments) -> Run {
+    fn new(arguments: &Arguments) -> anyhow::Result<Run> {
         let target = match (&arguments.server, arguments.apache) {
             (Some(address), _) => Target::Given(address.clone()),
             (None, true) => Target::Started(Peer::Apache),
@@ -103,7 +111,9 @@ impl Run {
         };
         let part = if arguments.full { Part::Full } else { Part::Quick };
         let shown = if arguments.verbose { Shown::Everything } else { Shown::Failures };
-        Run { target, part, shown }
+        let jobs = arguments.jobs.max(1);
+        let programs = if jobs > 1 { schedule::one_maven(&program::cache()?)? } else { None };
+        Ok(Run { target, part, shown, jobs, programs })
     }
 
     /// Whose deviations count. A server that is given is taken for ours.
@@ -151,6 +161,7 @@ impl Run {
             limit: suite.limit(self.part),
             shown: self.shown,
             cache: &cache,
+            programs: self.programs.as_deref(),
         };
         let is_given = matches!(self.target, Target::Given(_));
         if is_given && suite.server == Source::Own && suite.runs != Runner::ZkCli {
@@ -183,9 +194,9 @@ fn command_of(path: &str, suite: &Suite, part: Part) -> Command {
     command
 }
 
-/// Runs the suites one after the other, each with fresh servers.
+/// Runs the suites, each with fresh servers.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let run = Run::new(arguments);
+    let run = Run::new(arguments)?;
     let available = suites::read()?;
     if arguments.list {
         available.iter().for_each(|suite| println!("{}", suite.name));
@@ -226,16 +237,21 @@ fn run_suites(run: &Run, names: &[String], available: &[Suite]) -> anyhow::Resul
     if run.target == Target::Started(Peer::Zebu) {
         run_step("build", &mut cargo(&["build", "--release", "--package", "zebu"]))?;
     }
-    let mut outcomes = Vec::new();
-    for suite in &chosen {
+    if run.jobs > 1 {
+        // Suites of the crate would wait for each other's build.
+        run_step("build", &mut cargo(&["build", "--quiet", "--package", "zebu-interop"]))?;
+    }
+    let run_suite = |suite: &Suite| {
         println!("== {} ({}) against {}", suite.name, run.part.word(), run.peer());
         let outcome = run.judged(suite, &deviations);
         println!("{}", outcome.line());
         if run.part == Part::Full && matches!(run.target, Target::Started(_)) {
             results::keep(&outcome)?;
         }
-        outcomes.push(outcome);
-    }
+        Ok(outcome)
+    };
+    let outcomes = schedule::run_all(&chosen, run.jobs, run_suite);
+    let outcomes: Vec<Outcome> = outcomes.into_iter().collect::<anyhow::Result<_>>()?;
     print!("{}", table::render(&outcomes));
     Ok(outcomes.iter().any(Outcome::has_failed))
 }

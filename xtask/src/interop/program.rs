@@ -29,6 +29,8 @@ pub(crate) struct Call<'a> {
     pub(crate) shown: Shown,
     /// For everything that it fetches or builds.
     pub(crate) cache: &'a Path,
+    /// A directory with programs that go before those of the system.
+    pub(crate) programs: Option<&'a Path>,
 }
 
 /// The directory for everything that is fetched or built.
@@ -83,6 +85,11 @@ fn note_end(report: &mut Report, status: ExitStatus) {
 fn set_environment(command: &mut Command, call: &Call) -> anyhow::Result<()> {
     command.env("INTEROP_CACHE", call.cache).env("INTEROP_PART", call.part.word());
     command.env("INTEROP_PEER", call.peer.word());
+    if let Some(programs) = call.programs {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::iter::once(programs.to_path_buf()).chain(std::env::split_paths(&path));
+        command.env("PATH", std::env::join_paths(path)?);
+    }
     match call.peer {
         Peer::Zebu => command.env("ZEBU", zebu_binary()),
         Peer::Apache => command.env_remove("ZEBU").env("ZOOKEEPER_CLASSPATH", apache::class_path()?),
@@ -193,7 +200,11 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         let (peer, part, shown) = (Peer::Zebu, Part::Quick, Shown::Failures);
-        run(command, None, &Call { suite: "test", peer, part, limit, shown, cache: cache.path() })
+        run(
+            command,
+            None,
+            &Call { suite: "test", peer, part, limit, shown, cache: cache.path(), programs: None },
+        )
     }
 
     const LONG: Duration = Duration::from_secs(60);

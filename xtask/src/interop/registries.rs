@@ -21,7 +21,9 @@ fn what_breaks(suite: &str, mut command: Command) -> Vec<String> {
     let (peer, part, shown) = (Peer::Zebu, Part::Full, Shown::Failures);
     let limit = Duration::from_secs(120);
     let cache = &empty.path().join("cache");
-    let report = program::run(command, None, &Call { suite, peer, part, limit, shown, cache }).unwrap();
+    let report =
+        program::run(command, None, &Call { suite, peer, part, limit, shown, cache, programs: None })
+            .unwrap();
     assert!(report.tests.is_empty(), "{suite}: {:?}", report.tests);
     report.broken
 }

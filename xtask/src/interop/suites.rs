@@ -31,6 +31,9 @@ pub(crate) struct Suite {
     quick: Vec<String>,
     #[serde(default)]
     full: Vec<String>,
+    /// Directories of `target/interop` that it fills and another suite fills too.
+    #[serde(default)]
+    pub(crate) shares: Vec<String>,
     /// What its failure means.
     #[serde(default)]
     pub(crate) failure: Failure,
@@ -135,7 +138,7 @@ pub(crate) fn read() -> anyhow::Result<Vec<Suite>> {
     parse(&text).with_context(|| format!("{FILE} is not usable"))
 }
 
-fn parse(text: &str) -> anyhow::Result<Vec<Suite>> {
+pub(crate) fn parse(text: &str) -> anyhow::Result<Vec<Suite>> {
     let list: List = toml::from_str(text)?;
     for (index, suite) in list.suite.iter().enumerate() {
         let is_new = list.suite[..index].iter().all(|other| other.name != suite.name);

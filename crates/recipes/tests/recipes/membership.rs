@@ -295,10 +295,13 @@ async fn what_a_lost_session_held_goes_to_the_others() {
     assert_eq!((first.items().len(), second.items().len()), (3, 2));
     server.pause(one.session().id).await;
     server.expire(one.session().id).await.expect("expired");
-    soon(second.changed()).await;
-    second.release().await.expect("released");
-    let all = soon(right.acquire()).await.expect("a share");
-    assert_eq!(all.items(), ITEMS);
+    // A share may also change because its client had to connect again on a busy machine.
+    let mut all = second;
+    while all.items() != ITEMS {
+        soon(all.changed()).await;
+        all.release().await.expect("released");
+        all = soon(right.acquire()).await.expect("a share");
+    }
     server.resume(one.session().id).await;
     soon(first.changed()).await;
     drop(first);
