@@ -77,7 +77,8 @@ impl Writer {
 
 /// The data of all nodes that the writers created.
 fn written(client: &mut RawClient) -> Vec<String> {
-    let (_, header, body) = client.call(OpCode::GetChildren, common::path_and_watch("/writes", false)).unwrap();
+    let (_, header, body) =
+        client.call(OpCode::GetChildren, common::path_and_watch("/writes", false)).unwrap();
     assert_eq!(header.err, 0);
     let names = Vec::<Box<str>>::decode(&mut Reader::new(&body)).unwrap();
     let mut found = Vec::new();
@@ -117,7 +118,8 @@ fn clients_of_the_others_do_not_notice(end: impl FnOnce(&mut Ensemble, usize)) {
     for writer in &mut writers {
         (0..WINDOW).for_each(|_| writer.send());
     }
-    let (events, header, _) = watcher.call(OpCode::GetData, common::path_and_watch("/watched", false)).unwrap();
+    let (events, header, _) =
+        watcher.call(OpCode::GetData, common::path_and_watch("/watched", false)).unwrap();
     assert_eq!((events.len(), header.err), (0, 0), "reads go on");
     for writer in &mut writers {
         writer.write_up_to(WRITES);

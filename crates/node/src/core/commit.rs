@@ -25,10 +25,7 @@ impl Node {
             }
             (
                 Consensus::Standalone(_),
-                NodeRole::Learner(_)
-                | NodeRole::ReadOnly(_)
-                | NodeRole::Suspended(_)
-                | NodeRole::NotServing,
+                NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::Suspended(_) | NodeRole::NotServing,
             ) => false,
         }
     }
@@ -80,10 +77,7 @@ impl Node {
             }
             (
                 Consensus::Standalone(_),
-                NodeRole::Learner(_)
-                | NodeRole::ReadOnly(_)
-                | NodeRole::Suspended(_)
-                | NodeRole::NotServing,
+                NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::Suspended(_) | NodeRole::NotServing,
             ) => Ok(None),
             (Consensus::Member(member), _) => {
                 if let Some(CommitItem::Invalid(error)) = member.commit_queue.front() {

@@ -284,10 +284,7 @@ impl Node {
     pub fn pending_syncs(&self) -> usize {
         match &self.role {
             NodeRole::Primary(primary) => primary.pending_syncs(),
-            NodeRole::Learner(_)
-            | NodeRole::ReadOnly(_)
-            | NodeRole::Suspended(_)
-            | NodeRole::NotServing => 0,
+            NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::Suspended(_) | NodeRole::NotServing => 0,
         }
     }
 

@@ -117,10 +117,9 @@ impl Node {
     fn deliver(&mut self, entry: &EncodedTxn) {
         let own = match &mut self.role {
             NodeRole::Primary(primary) => primary.pop_next_up_to(entry.zxid),
-            NodeRole::Learner(_)
-            | NodeRole::ReadOnly(_)
-            | NodeRole::Suspended(_)
-            | NodeRole::NotServing => None,
+            NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::Suspended(_) | NodeRole::NotServing => {
+                None
+            }
         };
         let item = match own {
             Some(proposal) => {

@@ -186,10 +186,7 @@ impl Node {
             }
             // This server is no longer the leader that the learner followed.
             (
-                NodeRole::NotServing
-                | NodeRole::Suspended(_)
-                | NodeRole::ReadOnly(_)
-                | NodeRole::Learner(_),
+                NodeRole::NotServing | NodeRole::Suspended(_) | NodeRole::ReadOnly(_) | NodeRole::Learner(_),
                 _,
             ) => {}
         }
@@ -213,10 +210,7 @@ impl Node {
                 }
             }
             (
-                NodeRole::NotServing
-                | NodeRole::Suspended(_)
-                | NodeRole::ReadOnly(_)
-                | NodeRole::Primary(_),
+                NodeRole::NotServing | NodeRole::Suspended(_) | NodeRole::ReadOnly(_) | NodeRole::Primary(_),
                 _,
             ) => {}
         }

@@ -85,8 +85,9 @@ impl LearnerRole {
         context: &mut ServeContext<'_, impl Connections>,
     ) {
         let Some(write) = self.forwarded.find(entry) else { return };
-        let is_before =
-            |sync: &PendingSync| sync.pending.connection == write.connection && sync.pending.slot < write.slot;
+        let is_before = |sync: &PendingSync| {
+            sync.pending.connection == write.connection && sync.pending.slot < write.slot
+        };
         let (before, rest) = std::mem::take(&mut self.pending_syncs).into_iter().partition(is_before);
         self.pending_syncs = rest;
         for PendingSync { pending: PendingRequest { connection, slot, charged_bytes }, .. } in before {

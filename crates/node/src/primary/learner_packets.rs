@@ -58,7 +58,11 @@ impl Primary {
                 }
             }
             Packet::Revalidate { session, .. } if is_question(session) => {
-                reply_to_learner(state, link, Packet::Revalidated { session, valid: self.records_moves(state) });
+                reply_to_learner(
+                    state,
+                    link,
+                    Packet::Revalidated { session, valid: self.records_moves(state) },
+                );
             }
             Packet::Revalidate { session, timeout_ms } => {
                 self.sessions.touch(session, SessionOwner::Learner(link), timeout_ms, now_ms);

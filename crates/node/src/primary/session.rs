@@ -1,7 +1,7 @@
 //! Sessions of the clients of this server: opened, resumed, expired.
 
-use zebu_proto::{ErrorCode, SessionId};
 use zebu_proto::client::WriteRequest;
+use zebu_proto::{ErrorCode, SessionId};
 
 use super::deferred::DeferredRequest;
 use super::{Primary, TxnRequest};
@@ -107,8 +107,7 @@ impl Primary {
     ) {
         if self.records_moves(state) && self.sessions.is_at_other_server(session.id, owner) {
             let refused = WriteRequest::Refused(ErrorCode::SessionMoved);
-            let txn_request =
-                TxnRequest { cxid: MOVE_CXID, ..TxnRequest::internal(session.id, refused) };
+            let txn_request = TxnRequest { cxid: MOVE_CXID, ..TxnRequest::internal(session.id, refused) };
             self.propose(state, txn_request, context);
         }
         match self.sessions.attach(session.id, owner, session.timeout_ms, context.now.monotonic_ms) {

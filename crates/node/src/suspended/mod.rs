@@ -55,7 +55,10 @@ impl SuspendedRole {
                     (ConnectionPhase::Serving | ConnectionPhase::Draining, Some(session)) => {
                         Some(grace_ms.min(i64::from(session.timeout_ms) / TIMEOUT_SHARE))
                     }
-                    (ConnectionPhase::Serving | ConnectionPhase::Draining | ConnectionPhase::Handshake, _) => {
+                    (
+                        ConnectionPhase::Serving | ConnectionPhase::Draining | ConnectionPhase::Handshake,
+                        _,
+                    ) => {
                         connection.close(DisconnectReason::NotServing);
                         None
                     }
@@ -90,7 +93,9 @@ impl SuspendedRole {
         served: &mut BTreeSet<ConnectionId>,
         context: &mut ServeContext<'_, impl Connections>,
     ) {
-        while let Some(due) = self.deadlines.first_entry().filter(|due| *due.key() <= context.now.monotonic_ms) {
+        while let Some(due) =
+            self.deadlines.first_entry().filter(|due| *due.key() <= context.now.monotonic_ms)
+        {
             for connection in due.remove() {
                 context.close(connection, DisconnectReason::NotServing);
                 served.remove(&connection);

@@ -14,7 +14,8 @@ pub(super) fn check_commit(checker: &Checker) -> CheckResult {
     let (Some(sent), Some(session)) = (call.sent, checker.sessions.get(&last.entry.header.session)) else {
         return Ok(());
     };
-    if is_refused_with_session(last) || session.mode == ServerMode::ReadOnly || sent.dials >= session.resumed {
+    if is_refused_with_session(last) || session.mode == ServerMode::ReadOnly || sent.dials >= session.resumed
+    {
         return Ok(());
     }
     let text = format!(

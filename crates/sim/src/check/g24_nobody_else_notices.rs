@@ -10,10 +10,13 @@ const NAME: &str = "g24_nobody_else_notices";
 
 pub(super) fn check_close(checker: &Checker, closing: &ConnectionClose) -> CheckResult {
     // A client that connects during the election tries another server.
-    if !checker.only_leader_ends || closing.session.is_none() || closing.reason != DisconnectReason::NotServing
+    if !checker.only_leader_ends
+        || closing.session.is_none()
+        || closing.reason != DisconnectReason::NotServing
     {
         return Ok(());
     }
-    let text = format!("server {} closes client {} while a leader is elected", closing.server, closing.client);
+    let text =
+        format!("server {} closes client {} while a leader is elected", closing.server, closing.client);
     Err(Violation::new(NAME, text))
 }

@@ -33,8 +33,7 @@ impl FaultDrawer<'_> {
         let paths = clients.clone().map(|client| (Host(servers + client), server)).collect();
         let cut = Fault::Cut { name: FaultKind::CutPair, paths, lasts: heals - begins };
         let kill = Fault::Kill { server: LEADER, down: 2 * tick };
-        let mut plan =
-            vec![PlannedFault { at: begins, fault: cut }, PlannedFault { at: ends, fault: kill }];
+        let mut plan = vec![PlannedFault { at: begins, fault: cut }, PlannedFault { at: ends, fault: kill }];
         plan.extend(clients.map(|client| PlannedFault { at: moves, fault: Fault::ClientMoves { client } }));
         plan
     }
