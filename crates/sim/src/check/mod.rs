@@ -26,7 +26,7 @@ mod g20_versions;
 mod g21_sequence_names;
 mod g22_replica_equality;
 mod g23_exactly_once;
-mod g24_nobody_else_notices;
+mod g24_unnoticed_leader_change;
 pub(crate) mod learner_memory;
 mod local_sessions;
 pub(crate) mod purged_files;
@@ -359,7 +359,7 @@ impl Checker {
     /// A server closes a connection whose client waits for replies.
     pub(crate) fn client_closed(&mut self, closing: &client_connections::ConnectionClose) {
         let verdict = client_connections::check_close(self, closing)
-            .and_then(|()| g24_nobody_else_notices::check_close(self, closing));
+            .and_then(|()| g24_unnoticed_leader_change::check_close(self, closing));
         self.report(verdict);
     }
 

@@ -1,5 +1,5 @@
-//! Draws whether learners keep their client connections over a leader change, and runs in which no client of a
-//! survivor may notice that the leader ends.
+//! Draws whether learners keep their client connections over a leader change, and runs in which no client
+//! of a survivor may notice that the leader ends.
 
 use zebu_zab::LAST_COUNTER;
 

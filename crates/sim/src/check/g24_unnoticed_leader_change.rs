@@ -6,7 +6,7 @@ use super::Checker;
 use super::client_connections::ConnectionClose;
 use crate::history::{CheckResult, Violation};
 
-const NAME: &str = "g24_nobody_else_notices";
+const NAME: &str = "g24_unnoticed_leader_change";
 
 pub(super) fn check_close(checker: &Checker, closing: &ConnectionClose) -> CheckResult {
     // A client that connects during the election tries another server.
