@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The admin server of Zebu beside that of a live Apache ZooKeeper 3.9.5: the same requests, the same answers.
 
-Both servers get the same zoo.cfg and the same nodes. A snapshot that Zebu sends is restored by Apache, and the other
-way round a Zebu server starts from a snapshot that Apache sends."""
+Both servers get the same zoo.cfg and the same nodes, standalone and as ensembles of three. A snapshot that Zebu sends is
+restored by Apache, and the other way round a Zebu server restores a snapshot that Apache sends and starts from it."""
 
 import glob
 import http.client
@@ -69,7 +69,18 @@ REQUESTS = [
     ("GET", "/commands/snapshot?streaming=false", SUPER, None),
 ]
 # Texts that depend on the program, its directory or time.
-FREE = {"version", "data_dir", "data_log_dir", "initial_configuration", "zxid", "last_operation"}
+FREE = {"version", "data_dir", "data_log_dir", "initial_configuration", "zxid", "last_zxid", "last_operation"}
+# The same requests are sent to the leader and to a follower of each ensemble.
+ENSEMBLE_REQUESTS = [
+    ("GET", f"/commands/{name}", {}, None)
+    for name in (
+        "configuration connections dirs dump environment hash is_read_only last_snapshot leader "
+        "observers ruok server_stats stats voting_view watch_summary watches watches_by_path zabstate nothing snapshot"
+    ).split()
+] + [
+    ("GET", "/commands/snapshot?streaming=false", SUPER, None),
+    ("POST", "/commands/restore", {}, b"x"),
+]
 # Answers of which only the status, the type and the first and last lines count.
 FRAME = {"environment"}
 # The order inside is that of a Java machine.
@@ -97,9 +108,9 @@ def free_port():
 
 
 class Server:
-    """A standalone server with an admin port."""
+    """A server with an admin port; standalone without further lines."""
 
-    def __init__(self, name, command, home):
+    def __init__(self, name, command, home, lines="", number=None):
         self.name, self.command, self.home = name, command, home / name
         self.client, self.admin = free_port(), free_port()
         self.data = self.home / "data"
@@ -108,13 +119,21 @@ class Server:
         self.config.write_text(
             f"tickTime=2000\ndataDir={self.data}\nclientPort={self.client}\nclientPortAddress=127.0.0.1\n"
             f"admin.serverAddress=127.0.0.1\nadmin.serverPort={self.admin}\nadmin.rateLimiterIntervalInMS=0\n"
-            f"4lw.commands.whitelist=*\nDigestAuthenticationProvider.superDigest={SUPER_DIGEST}\n"
+            f"4lw.commands.whitelist=*\nDigestAuthenticationProvider.superDigest={SUPER_DIGEST}\n{lines}"
         )
+        if number is not None:
+            (self.data / "myid").write_text(f"{number}\n")
         self.process = None
 
-    def start(self):
+    def launch(self):
         log = open(self.home / "log", "ab")
         self.process = subprocess.Popen([*self.command, str(self.config)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def start(self):
+        self.launch()
+        self.await_service()
+
+    def await_service(self):
         end = time.monotonic() + TIME_LIMIT
         while time.monotonic() < end:
             try:
@@ -196,10 +215,10 @@ def check(name, problem):
     print(f"ok {name}" if problem is None else f"not ok {name}: {problem}", flush=True)
 
 
-def compare(zebu, apache):
-    for request in REQUESTS:
+def compare(zebu, apache, requests, where=""):
+    for request in requests:
         method, path, headers, _ = request
-        name = f"{method} {path}" + (f" with {headers['Authorization']}" if headers else "")
+        name = f"{method} {path}" + (f" with {headers['Authorization']}" if headers else "") + where
         check(name, difference(request, zebu.ask(*request), apache.ask(*request)))
 
 
@@ -226,6 +245,48 @@ def snapshots(binary, zebu, apache):
     zebu.start()
     count = zebu.node_count()
     check("Zebu starts from Apache's", None if count == wanted else f"{count} nodes of {wanted}")
+    create_nodes(binary, zebu, ["/after"])
+    status, _, body = zebu.ask("POST", "/commands/restore", SUPER, snapshot)
+    count = zebu.node_count()
+    check("Zebu restores Apache's", None if status == 200 and count == wanted else f"{status}, {count} nodes of {wanted}, {body!r}")
+    zebu.stop()
+    zebu.start()
+    count = zebu.node_count()
+    check("Zebu keeps what it restored", None if count == wanted else f"{count} nodes of {wanted}")
+
+
+class Ensemble:
+    """Three servers, of which the third leads because the first one comes last."""
+
+    def __init__(self, name, command, home):
+        lines = "initLimit=20\nsyncLimit=10\n"
+        lines += "".join(f"server.{number}=127.0.0.1:{free_port()}:{free_port()}\n" for number in (1, 2, 3))
+        self.servers = [Server(f"{name}-{number}", command, home, lines, number) for number in (1, 2, 3)]
+
+    def start(self):
+        for server in self.servers[1:]:
+            server.launch()
+        for server in self.servers[1:]:
+            server.await_service()
+        self.servers[0].start()
+
+    def stop(self):
+        for server in self.servers:
+            server.stop()
+
+
+def ensembles(binary, zebu, apache):
+    for ensemble in (zebu, apache):
+        ensemble.start()
+        create_nodes(binary, ensemble.servers[2], ["/app", "/app/config", "/locks"])
+    for index, role in ((2, "leader"), (1, "follower")):
+        pair = [ensemble.servers[index] for ensemble in (zebu, apache)]
+        states = [re.search(rb'"server_state" : "(\w+)"', server.ask("GET", "/commands/srvr", {}, None)[2]).group(1) for server in pair]
+        check(f"both are {role}", None if states == [role.encode()] * 2 else f"{states}")
+        compare(*pair, ENSEMBLE_REQUESTS, f" of a {role}")
+        # A named difference: Apache has the file of a standalone server only.
+        files = [b'"initial_configuration" : null' not in server.ask("GET", "/commands/icfg", {}, None)[2] for server in pair]
+        check(f"only Zebu shows the file of a {role}", None if files == [True, False] else f"{files}")
 
 
 def main():
@@ -244,8 +305,15 @@ def main():
                 server.start()
                 create_nodes(binary, server, ["/app", "/app/config", "/locks"])
             list_of_commands(zebu, apache)
-            compare(zebu, apache)
+            compare(zebu, apache, REQUESTS)
             snapshots(binary, zebu, apache)
+        finally:
+            zebu.stop()
+            apache.stop()
+        zebu = Ensemble("zebu-member", [binary, "serve"], pathlib.Path(home))
+        apache = Ensemble("apache-member", [*java, "org.apache.zookeeper.server.quorum.QuorumPeerMain"], pathlib.Path(home))
+        try:
+            ensembles(binary, zebu, apache)
         finally:
             zebu.stop()
             apache.stop()

@@ -1,7 +1,8 @@
-"""Frames of the client protocol by hand: SASL tokens that no client sends."""
+"""Frames of the client protocol by hand: SASL tokens that no client sends, and tokens that a reader of the network has."""
 
 import socket
 import struct
+import threading
 
 SASL = 102
 
@@ -50,3 +51,53 @@ class RawClient:
 
     def close(self):
         self.connection.close()
+
+
+class Recorder:
+    """A port before a server. It passes one connection on and keeps what the client sends."""
+
+    def __init__(self, port):
+        self.target, self.sent = port, b""
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.settimeout(60)
+        self.port = self.listener.getsockname()[1]
+        self.thread = threading.Thread(target=self.pass_on, daemon=True)
+        self.thread.start()
+
+    def pass_on(self):
+        client, _ = self.listener.accept()
+        server = socket.create_connection(("127.0.0.1", self.target), 10)
+        server.settimeout(None)
+        client.settimeout(None)
+        back = threading.Thread(target=self.copy, args=(server, client, None), daemon=True)
+        back.start()
+        self.copy(client, server, self.record)
+        back.join(60)
+
+    def record(self, data):
+        self.sent += data
+
+    @staticmethod
+    def copy(source, target, record):
+        try:
+            while data := source.recv(65536):
+                if record:
+                    record(data)
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def tokens(self):
+        """The SASL tokens of the client, in order."""
+        self.thread.join(60)
+        self.listener.close()
+        tokens, rest = [], self.sent
+        while len(rest) >= 4:
+            length = struct.unpack(">i", rest[:4])[0]
+            frame, rest = rest[4:4 + length], rest[4 + length:]
+            # The connect request has no operation code.
+            if len(frame) >= 12 and struct.unpack(">i", frame[4:8])[0] == SASL:
+                size = struct.unpack(">i", frame[8:12])[0]
+                tokens.append(frame[12:12 + max(size, 0)])
+        return tokens

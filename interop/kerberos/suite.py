@@ -17,7 +17,7 @@ import tempfile
 import time
 
 from kdc import FOREIGN, PATH, REALM, Kdc, missing_packages
-from raw import RawClient
+from raw import RawClient, Recorder
 from servers import KerberosServer, ask, free_ports, login
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -209,6 +209,7 @@ class Suite:
             self.kazoo("other realm asks for a super user", address, foreign, "auth-failed", "super")
             self.clock_skew(server, address)
             self.raw_tokens(server)
+            self.replay(server)
             self.zebu("still served", address, ["--kerberos"], f"sasl: {CLIENT}", {"KRB5CCNAME": self.cache})
 
     def unknown_to_kdc(self, address):
@@ -251,6 +252,41 @@ class Suite:
         reply = client.token(None)
         self.report("raw null token", None if reply is None else f"a reply {reply}")
         client.close()
+
+    def replay(self, server):
+        """A reader of the network sends the tokens of another client again."""
+        recorder = Recorder(server.port)
+        self.zebu("exchange that is recorded", f"localhost:{recorder.port}", ["--kerberos"], f"sasl: {CLIENT}",
+                  {"KRB5CCNAME": self.cache})
+        tokens = recorder.tokens()
+        if len(tokens) < 2 or not tokens[0].startswith(b"\x60"):
+            self.report("replayed AP-REQ", f"{len(tokens)} tokens were recorded")
+            return
+
+        def attempt():
+            client = RawClient(server.port)
+            reply = client.token(tokens[0])
+            closed = reply == (-115, None) and client.is_closed()
+            self.report("replayed AP-REQ", None if closed else f"the reply is {reply}")
+            client.close()
+        self.refusal(server, "replayed AP-REQ", attempt, "replay")
+
+    def tls(self):
+        """Kerberos inside TLS: the client has the ids of its certificate and of its ticket."""
+        home = self.work / "tls"
+        home.mkdir()
+        for words in (["server", "localhost"], ["client", "shop"]):
+            subprocess.run([self.programs.zebu, "cert", *words], cwd=home, check=True, capture_output=True)
+        certificates = home / "zebu-certs"
+        secure = free_ports(1)[0]
+        lines = [f"secureClientPort={secure}", "secureClientPortAddress=127.0.0.1",
+                 f"ssl.keyStore.location={certificates}/server.pem", f"ssl.trustStore.location={certificates}/ca.pem"]
+        flags = ["--tls-ca", certificates / "ca.pem", "--tls-cert", certificates / "shop.pem", "--kerberos"]
+        with self.server(lines=lines) as server:
+            server.await_start()
+            status, output = self.shell(f"localhost:{secure}", flags, {"KRB5CCNAME": self.cache})
+            both = f"sasl: {CLIENT}" in output and "x509: CN=shop" in output
+            self.report("zebu over TLS", None if status == 0 and both else f"status {status}: {output.strip()[-300:]}")
 
     def rules(self):
         """auth_to_local, and the parts of names that are removed."""
@@ -391,7 +427,7 @@ class Suite:
 
 START_SECONDS = 30
 SHORT_LIFE_SECONDS = 6
-GROUPS = ("clients", "refusals", "rules", "enforced", "keys", "apache", "quorum_zebu", "quorum_mixed", "quorum_strangers")
+GROUPS = ("clients", "refusals", "tls", "rules", "enforced", "keys", "apache", "quorum_zebu", "quorum_mixed", "quorum_strangers")
 
 
 def main():

@@ -32,9 +32,9 @@ def check(name, holds, reason=""):
         print(f"not ok {name}: {reason or 'see the log'}", flush=True)
 
 
-def run(*words, **options):
+def run(*words, timeout=900, **options):
     print("+", *words, file=sys.stderr, flush=True)
-    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=900, **options)
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=timeout, **options)
 
 
 def need(*words, **options):
@@ -45,15 +45,27 @@ def need(*words, **options):
     return ended.stdout
 
 
-def fresh_root():
+def minimal_debian(name, includes, root):
     """A copy of a minimal Debian 12, which is fetched once."""
-    base = CACHE / "bookworm"
-    if not (base / "etc/debian_version").exists():
-        shutil.rmtree(base, ignore_errors=True)
-        need("mmdebstrap", "--variant=minbase", "--include=adduser,init-system-helpers", "bookworm", base)
+    base = CACHE / name
+    complete = CACHE / f"{name}.complete"
+    if not complete.exists():
+        remove(base)
+        need("mmdebstrap", "--variant=minbase", f"--include={includes}", "bookworm", base)
+        complete.touch()
+    remove(root)
+    # mmdebstrap may leave /proc mounted, which is endless to copy.
+    need("cp", "-a", "--one-file-system", base, root)
+
+
+def remove(directory):
+    """Removes a directory, but nothing that is mounted in it."""
+    need("rm", "-rf", "--one-file-system", directory)
+
+
+def fresh_root():
     root = CACHE / "root"
-    shutil.rmtree(root, ignore_errors=True)
-    need("cp", "-a", base, root)
+    minimal_debian("bookworm", "adduser,init-system-helpers", root)
     # Nothing starts by itself in this directory.
     policy = root / "usr/sbin/policy-rc.d"
     policy.write_text("#!/bin/sh\nexit 101\n")
@@ -108,6 +120,21 @@ def packages():
     return sorted(out.glob("zebu_*.deb"))[0], sorted(out.glob("zebu-server_*.deb"))[0], out
 
 
+def next_version(package):
+    """The same package with a later version."""
+    place = CACHE / "next" / package.name
+    shutil.rmtree(place, ignore_errors=True)
+    place.parent.mkdir(exist_ok=True)
+    need("dpkg-deb", "--raw-extract", package, place)
+    control = place / "DEBIAN/control"
+    text = control.read_text()
+    version = next(line.split()[1] for line in text.splitlines() if line.startswith("Version:"))
+    control.write_text(text.replace(f"Version: {version}", f"Version: {version}+next").replace(f"(= {version})", f"(= {version}+next)"))
+    out = CACHE / "next" / f"next-{package.name}"
+    need("dpkg-deb", "--root-owner-group", "-Znone", "--build", place, out)
+    return out
+
+
 def main():
     program, service, out = packages()
     lines = run("lintian", "--fail-on", "none", program, service).stdout.splitlines()
@@ -133,8 +160,6 @@ def main():
     text = config.read_text().replace("dataDir=/tmp/zookeeper", "dataDir=/var/lib/zookeeper")
     config.write_text(text.replace("clientPort=2181", f"clientPort={port}\nclientPortAddress=127.0.0.1"))
     (root / "etc/default/zookeeper").write_text('JAVA_OPTS="-Xmx1g -Dzookeeper.snapCount=1234 -Djute.maxbuffer=2000000"\n')
-    # The delivered text is a sentence, with which ZooKeeper does not start either.
-    (root / "etc/zookeeper/conf_example/myid").write_text("1\n")
     shutil.copytree(DATA / "version-2", root / "var/lib/zookeeper/version-2")
     inside(root, "chown", "-R", "zookeeper:zookeeper", "/var/lib/zookeeper/version-2")
 
@@ -146,13 +171,25 @@ def main():
     variables = (root / "etc/default/zebu").read_text()
     check("-D words of JAVA_OPTS are taken over",
           'SERVER_JVMFLAGS="-Dzookeeper.snapCount=1234 -Djute.maxbuffer=2000000"' in variables, variables)
+    verified = run("systemd-analyze", "verify", "--man=no", f"--root={root}", "zebu.service")
+    complaints = [line for line in verified.stderr.splitlines() if "zebu" in line]
+    check("systemd accepts the unit", not complaints, "; ".join(complaints))
+    # The delivered text is a sentence, with which ZooKeeper 3.8.0 ends with status 2, also without other servers.
+    delivered = run("chroot", root, "/usr/bin/zebu", "check", "/etc/zookeeper/conf/zoo.cfg")
+    check("the delivered myid is refused by its name, as by ZooKeeper",
+          delivered.returncode == 2 and "/var/lib/zookeeper/myid" in delivered.stdout + delivered.stderr,
+          f"{delivered.returncode}: {delivered.stdout} {delivered.stderr}")
+    (root / "etc/zookeeper/conf_example/myid").write_text("1\n")
     answer, status = serve_and_ask(root, port, "ls", "-R", "/")
     check("the old data is served", len(answer.splitlines()) > 4 and status == 0, f"{status}: {answer}")
     need_same = serve_and_ask(root, port, "create", "/after-the-change", "x")
     check("writes work as the user zookeeper", need_same[1] == 0, str(need_same))
 
     (root / "etc/default/zebu").write_text("ZEBU_LOG=warn\n")
-    install(root, program, service)
+    install(root, *[next_version(package) for package in (program, service)])
+    versions = inside(root, "dpkg-query", "-W", "-f", "${Version} ", "zebu", "zebu-server").split()
+    check("the next version is installed over this one", len(versions) == 2 and all(v.endswith("+next") for v in versions),
+          str(versions))
     check("an upgrade keeps changed variables", (root / "etc/default/zebu").read_text() == "ZEBU_LOG=warn\n")
     answer, status = serve_and_ask(root, port, "get", "/after-the-change")
     check("an upgrade keeps the data", "x" in answer and status == 0, answer)
@@ -178,14 +215,14 @@ def main():
     install(root, program, service)
     link = inside(root, "readlink", "-f", "/etc/zookeeper/conf").strip()
     check("without zookeeper the package brings a configuration", link == "/etc/zookeeper/conf_zebu", link)
-    shutil.rmtree(root, ignore_errors=True)
+    remove(root)
 
 
 if __name__ == "__main__":
     if os.environ.get("INTEROP_PEER") == "apache":
         print("skip the packages: they hold Zebu")
         sys.exit(0)
-    missing = [tool for tool in ("dpkg-deb", "mmdebstrap", "lintian", "apt-get", "man") if not shutil.which(tool)]
+    missing = [tool for tool in ("dpkg-deb", "mmdebstrap", "lintian", "apt-get", "man", "systemd-analyze") if not shutil.which(tool)]
     if missing or os.geteuid() != 0:
         print(f"not ok the packages can be tested: needs root and {', '.join(missing) or 'nothing else'}")
         sys.exit(0)

@@ -12,7 +12,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::{any, get};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tracing::{info, warn};
 use zebu_server::ServeError;
 use zebu_server::config::ExporterListener;
@@ -26,9 +26,14 @@ use crate::commands_route::{plain, serve_command};
 use crate::exporter_route::{serve_exporter, serve_metrics_on_admin};
 use crate::listener::{HttpListener, HttpProtection};
 use crate::probes;
+use crate::v1::{ApiState, STREAMS_MAX, serve_api};
 
 /// A connection of the exporter's port without a request is closed after this time.
 const EXPORTER_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long event streams may take to end when the server stops, and to send their last bytes.
+const STREAMS_END_TIMEOUT: Duration = Duration::from_secs(1);
+const STREAMS_FLUSH_TIME: Duration = Duration::from_millis(50);
 
 /// Why a configured port was not opened.
 #[derive(Debug, thiserror::Error)]
@@ -75,20 +80,29 @@ impl AdminServer {
     /// A port that the operator configured cannot be opened.
     pub fn start(config: &ServerConfig) -> Result<Option<AdminServer>, AdminStartError> {
         let views = AttachedViews::default();
+        let mut streams = None;
         let mut ports: Vec<(BoundPort, Router, HttpProtection, Duration)> = Vec::new();
         if let Some(admin) = &config.admin
             && let Some(port) = bind_admin(admin)?
         {
-            let protection = protection(admin)?;
+            let protection = protection(&admin.protection)?;
             info!(address = %port.address, url = admin.command_url, "admin server listens");
-            let state = AdminState::new(admin.clone(), views.clone());
-            ports.push((port, admin_router(Arc::new(state)), protection, admin.idle_timeout));
+            let state = Arc::new(AdminState::new(admin.clone(), views.clone()));
+            let api = Arc::new(ApiState::new(state.clone()));
+            streams = Some(api.streams.clone());
+            ports.push((port, admin_router(state, api), protection, admin.idle_timeout));
         }
-        if let Some(exporter) = &config.exporter.listener
-            && let Some(port) = bind_exporter(exporter)?
-        {
-            info!(address = %port.address, "metrics exporter listens");
-            ports.push((port, exporter_router(views.clone()), HttpProtection::Plain, EXPORTER_IDLE_TIMEOUT));
+        for exporter in &config.exporter.listeners {
+            if let Some(port) = bind_exporter(exporter)? {
+                let protection = protection(&exporter.protection)?;
+                match protection {
+                    HttpProtection::Plain => info!(address = %port.address, "metrics exporter listens"),
+                    HttpProtection::PlainOrTls(_) | HttpProtection::Tls(_) => {
+                        info!(address = %port.address, "metrics exporter with TLS listens");
+                    }
+                }
+                ports.push((port, exporter_router(views.clone()), protection, EXPORTER_IDLE_TIMEOUT));
+            }
         }
         if ports.is_empty() {
             return Ok(None);
@@ -111,6 +125,9 @@ impl AdminServer {
                     }
                 }
                 let _ = stopped.await;
+                if let Some(streams) = streams {
+                    end_streams(&streams).await;
+                }
             });
             runtime.shutdown_background();
         });
@@ -141,7 +158,7 @@ fn bind_admin(admin: &AdminConfig) -> Result<Option<BoundPort>, AdminStartError>
 }
 
 fn bind_exporter(exporter: &ExporterListener) -> Result<Option<BoundPort>, AdminStartError> {
-    bind("metrics exporter", "metricsProvider.httpPort", exporter.address, exporter.port_origin)
+    bind("metrics exporter", exporter.key, exporter.address, exporter.port_origin)
 }
 
 /// Binds a port. A default port in use is a warning, because several servers may share a machine.
@@ -165,8 +182,8 @@ fn bind(
     }
 }
 
-fn protection(admin: &AdminConfig) -> Result<HttpProtection, AdminStartError> {
-    Ok(match &admin.protection {
+fn protection(configured: &AdminProtection) -> Result<HttpProtection, AdminStartError> {
+    Ok(match configured {
         AdminProtection::Plain => HttpProtection::Plain,
         AdminProtection::PlainOrTls(family) => {
             HttpProtection::PlainOrTls(AdminTls::open(family).map_err(AdminStartError::Tls)?)
@@ -177,8 +194,19 @@ fn protection(admin: &AdminConfig) -> Result<HttpProtection, AdminStartError> {
     })
 }
 
-fn admin_router(state: Arc<AdminState>) -> Router {
+/// Lets event streams send their last event. They end with the connections of the server.
+async fn end_streams(streams: &Semaphore) {
+    if streams.available_permits() < STREAMS_MAX {
+        let all = u32::try_from(STREAMS_MAX).unwrap_or(u32::MAX);
+        let _ = tokio::time::timeout(STREAMS_END_TIMEOUT, streams.acquire_many(all)).await;
+        // A permit is free before the last bytes have left.
+        tokio::time::sleep(STREAMS_FLUSH_TIME).await;
+    }
+}
+
+fn admin_router(state: Arc<AdminState>, api: Arc<ApiState>) -> Router {
     let url = state.config.command_url.clone();
+    let api = Router::new().route("/v1/{*rest}", any(serve_api)).with_state(api);
     Router::new()
         .route(&url, any(serve_command))
         .route(&format!("{url}/"), any(serve_command))
@@ -189,6 +217,7 @@ fn admin_router(state: Arc<AdminState>) -> Router {
         .route("/metrics", any(serve_metrics_on_admin))
         .fallback(async || plain(StatusCode::NOT_FOUND, "Not Found\n"))
         .with_state(state)
+        .merge(api)
 }
 
 fn exporter_router(views: AttachedViews) -> Router {

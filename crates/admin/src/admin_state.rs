@@ -31,6 +31,9 @@ pub(crate) struct AdminState {
     pub(crate) views: AttachedViews,
     pub(crate) host_rule: HostRule,
     pub(crate) snapshot_limiter: RateLimiter,
+    pub(crate) restore_limiter: RateLimiter,
+    /// One restore runs at a time.
+    pub(crate) restores: Arc<Semaphore>,
     /// One long answer is built at a time.
     pub(crate) long_answers: Semaphore,
     pub(crate) snapshot_streams: Arc<Semaphore>,
@@ -45,6 +48,8 @@ impl AdminState {
         };
         AdminState {
             snapshot_limiter: RateLimiter::new(config.rate_limiter_interval),
+            restore_limiter: RateLimiter::new(config.rate_limiter_interval),
+            restores: Arc::new(Semaphore::new(1)),
             config,
             views,
             host_rule,
@@ -55,13 +60,14 @@ impl AdminState {
     }
 
     /// The body of an answer; `None` if too many bytes wait for their clients already.
-    pub(crate) fn body(&self, text: String) -> Option<Body> {
-        if text.len() <= UNCHARGED_BYTES {
-            return Some(Body::from(text));
+    pub(crate) fn body(&self, bytes: impl Into<Bytes>) -> Option<Body> {
+        let bytes = bytes.into();
+        if bytes.len() <= UNCHARGED_BYTES {
+            return Some(Body::from(bytes));
         }
-        let kib = u32::try_from(text.len().div_ceil(1024)).ok()?;
+        let kib = u32::try_from(bytes.len().div_ceil(1024)).ok()?;
         let permit = self.answer_memory.clone().try_acquire_many_owned(kib).ok()?;
-        Some(Body::new(ChargedBody { bytes: Some(Bytes::from(text)), _permit: permit }))
+        Some(Body::new(ChargedBody { bytes: Some(bytes), _permit: permit }))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::command::{AdminCommand, CommandEntry, CommandMethod, find_command, li
 use crate::json::Json;
 use crate::query;
 use crate::request_origin::check_origin;
-use crate::snapshot_route;
+use crate::{restore_route, snapshot_route};
 
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests";
 const METHODS: &str = "GET, HEAD, POST, TRACE, OPTIONS";
@@ -29,12 +29,6 @@ const METHODS: &str = "GET, HEAD, POST, TRACE, OPTIONS";
 const BODY_BYTES_MAX: usize = 4 << 10;
 /// How long a client may take to send it.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Why restore is refused, and what to do.
-const NO_RESTORE: &str = "restore is not built: a running server does not replace its state. Stop the server, move the \
-                          files of version-2 in dataDir and dataLogDir aside, put the snapshot into dataDir/version-2 as \
-                          snapshot.<zxid in hexadecimal>, and start the server. In an ensemble, stop all servers, and do \
-                          this on each with the same file";
 
 /// Answers a request below the command URL.
 pub(crate) async fn serve_command(
@@ -103,10 +97,9 @@ async fn run_command(
             warn!(peer = %caller.address, command = entry.name, "admin command");
             shed_connections(views, body).await
         }
-        (AdminCommand::Restore, Some(_)) if !state.config.restore_enabled => {
-            refusal(StatusCode::SERVICE_UNAVAILABLE, entry.name, "admin.restore.enabled is false")
+        (AdminCommand::Restore, Some(views)) => {
+            restore_route::restore_state(state, views, caller, (parts, body)).await
         }
-        (AdminCommand::Restore, Some(_)) => refusal(StatusCode::NOT_IMPLEMENTED, entry.name, NO_RESTORE),
         (command, views) => {
             let _permit = match answers::is_long(command) {
                 true => state.long_answers.acquire().await.ok(),

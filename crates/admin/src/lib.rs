@@ -1,4 +1,5 @@
-//! ZooKeeper's admin server over HTTP: the commands, probes, and the listener of the metrics exporter.
+//! ZooKeeper's admin server over HTTP: the commands, probes, the API `/v1`, and the listener of the metrics
+//! exporter.
 //!
 //! One thread serves all of it, with limits of its own. It reads the views of a server as the four-letter
 //! words do, and never runs on the core's thread. Without an admin server and an exporter, no thread exists.
@@ -17,7 +18,9 @@ mod probes;
 mod query;
 mod rate_limiter;
 mod request_origin;
+mod restore_route;
 mod snapshot_route;
 mod timed_stream;
+mod v1;
 
 pub use admin_server::{AdminServer, AdminStartError};

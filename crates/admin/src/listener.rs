@@ -182,7 +182,11 @@ impl HttpConnection {
         let HttpConnection { router, requests, idle_timeout, .. } = self;
         let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
             let progress = RequestProgress::begin(requests.clone());
-            let (mut router, is_secure) = (router.clone(), caller.is_secure);
+            let mut router = router.clone();
+            // A length beside the chunks is dropped before it is seen here. Bytes behind such a request could
+            // be part of it for a proxy, so they are no next request.
+            let is_last = request.headers().contains_key(header::TRANSFER_ENCODING);
+            let reply = ReplyForm { is_secure: caller.is_secure, is_last };
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(caller.clone());
             async move {
@@ -190,7 +194,7 @@ impl HttpConnection {
                 Ok::<_, Infallible>(
                     response?.map(|body| Body::new(TrackedBody { body, _progress: progress })),
                 )
-                .map(|response| finish(response, is_secure))
+                .map(|response| finish(response, reply))
             }
         });
         let stream = TokioIo::new(TimedStream::new(stream, WRITE_TIMEOUT));
@@ -205,12 +209,23 @@ impl HttpConnection {
     }
 }
 
+/// The connection of an answer.
+#[derive(Clone, Copy)]
+struct ReplyForm {
+    is_secure: bool,
+    /// The connection is closed behind it.
+    is_last: bool,
+}
+
 /// Adds the headers of every answer.
-fn finish(mut response: Response, is_secure: bool) -> Response {
+fn finish(mut response: Response, form: ReplyForm) -> Response {
     let headers = response.headers_mut();
+    if form.is_last {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     headers.insert(header::SERVER, HeaderValue::from_static("Zebu"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if is_secure {
+    if form.is_secure {
         headers.insert(header::STRICT_TRANSPORT_SECURITY, STRICT_TRANSPORT);
     }
     response

@@ -38,6 +38,7 @@ pub(crate) async fn take_snapshot(state: &Arc<AdminState>, views: &ServerViews, 
         return refusal(StatusCode::INTERNAL_SERVER_ERROR, NAME, text);
     }
     if let Err(wait) = state.snapshot_limiter.try_pass(Instant::now()) {
+        views.admin_counters().snapshots_rate_limited.increment();
         let seconds = wait.as_secs() + 1;
         let text = format!(
             "one snapshot per {} ms (admin.rateLimiterIntervalInMS); try again in {seconds} s",

@@ -1,5 +1,6 @@
 //! What the requests of the load say, without their headers.
 
+use zebu_proto::client::Freshness;
 use zebu_proto::client::multi::{MULTI_END, MultiHeader};
 use zebu_proto::jute::encode_bytes;
 use zebu_proto::{Acl, Jute, OpCode};
@@ -21,6 +22,13 @@ pub(crate) fn path(path: &str, out: &mut Vec<u8>) {
 pub(crate) fn path_and_no_watch(path: &str, out: &mut Vec<u8>) {
     encode_bytes(path.as_bytes(), out);
     false.encode(out);
+}
+
+/// getData whose answer shows everything that was answered before.
+pub(crate) fn linear_get(path: &str, out: &mut Vec<u8>) {
+    Freshness::LINEARIZABLE.encode(out);
+    OpCode::GetData.wire().encode(out);
+    path_and_no_watch(path, out);
 }
 
 pub(crate) fn path_and_watch(path: &str, out: &mut Vec<u8>) {

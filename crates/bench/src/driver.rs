@@ -154,6 +154,7 @@ impl Driver {
         let operation = shape.mix.pick(random & 0xffff_ffff);
         match operation {
             Operation::Get => session.request(OpCode::GetData, |out| body::path_and_no_watch(path, out)),
+            Operation::LinearGet => session.request(OpCode::With, |out| body::linear_get(path, out)),
             Operation::Exists => session.request(OpCode::Exists, |out| body::path_and_no_watch(path, out)),
             Operation::Children => {
                 let parent = path.rsplit_once('/').map_or("/", |(parent, _)| parent);

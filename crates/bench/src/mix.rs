@@ -8,6 +8,8 @@ use std::str::FromStr;
 pub enum Operation {
     /// getData of a prepared node.
     Get,
+    /// Linearizable getData of a prepared node; needs Zebu servers.
+    LinearGet,
     /// exists of a prepared node.
     Exists,
     /// getChildren2 of the node above the prepared ones.
@@ -30,8 +32,9 @@ pub enum Operation {
 
 impl Operation {
     /// All operations, by name.
-    pub const ALL: [(&'static str, Operation); 10] = [
+    pub const ALL: [(&'static str, Operation); 11] = [
         ("get", Operation::Get),
+        ("linear-get", Operation::LinearGet),
         ("exists", Operation::Exists),
         ("children", Operation::Children),
         ("set", Operation::Set),
@@ -59,7 +62,7 @@ pub struct Mix {
 /// Why a text is no mix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is no operation with a weight; write for example get=9,set=1. Operations: get, exists, children, set, create, ephemeral, multi, multi-read, ping, sync"
+    "'{0}' is no operation with a weight; write for example get=9,set=1. Operations: get, linear-get, exists, children, set, create, ephemeral, multi, multi-read, ping, sync"
 )]
 pub struct MixError(String);
 

@@ -35,15 +35,19 @@ enum Relation {
     Frame,
     /// Another status, or another body.
     Status(u16),
-    /// There is nothing to compare.
-    Absent,
 }
 
-use Relation::{Absent, AnyOrder, AsSuper, Frame, Same, Status};
+use Relation::{AnyOrder, AsSuper, Frame, Same, Status};
 
 /// The named differences. A name stands for all exchanges that begin with it.
 const DIFFERENCES: &[(&str, Relation, &str)] = &[
-    ("standalone-after-restore-", Absent, "restore is not built"),
+    ("standalone-after-restore-dump", Frame, "a restore ends all sessions of the snapshot"),
+    (
+        "standalone-after-restore-server_stats",
+        AnyOrder,
+        "the order of server_stats is that of a Java machine",
+    ),
+    ("prometheus-admin-monitor", Frame, "the set of metrics"),
     ("standalone-alias-srvr", AnyOrder, "the order of server_stats is that of a Java machine"),
     ("standalone-server_stats", AnyOrder, "the order of server_stats is that of a Java machine"),
     ("standalone-stats", AnyOrder, "the order of server_stats is that of a Java machine"),
@@ -64,7 +68,6 @@ const DIFFERENCES: &[(&str, Relation, &str)] = &[
         "there is no Java machine; settings are shown, secrets are hidden",
     ),
     ("standalone-list", Frame, "shed_connections of 3.10 is there"),
-    ("ensemble-leader-observers", Frame, "address and counters of an observer's connection are not kept"),
     ("ensemble-no-quorum-monitor", Status(503), "JSON instead of a Java stack trace"),
     ("standalone-root", Status(404), "a short text instead of Jetty's page"),
     ("standalone-put-ruok", Status(405), "Allow says which methods there are"),
@@ -86,7 +89,9 @@ const DIFFERENCES: &[(&str, Relation, &str)] = &[
     ),
     ("standalone-snapshot-rate-limited", AsSuper, "a world-open ACL gives no right; error says why"),
     ("standalone-restore-noauth", Same, ""),
-    ("standalone-restore", Status(403), "restore is for the super user only"),
+    ("standalone-restore-bad-body", Status(400), "the body is at fault, and error says why"),
+    ("standalone-restore-rate-limited", AsSuper, "restore is for the super user only; error says why"),
+    ("standalone-restore", AsSuper, "restore is for the super user only; it is durable"),
     ("tls-x509-without-certificate", Same, ""),
 ];
 
@@ -141,7 +146,7 @@ fn check(recorded: &Recorded, answer: &Answer) {
                 wanted_lines.iter().rev().take(3).collect::<Vec<_>>()
             );
         }
-        Status(_) | Absent => {}
+        Status(_) => {}
     }
 }
 
@@ -187,7 +192,7 @@ fn standalone() {
     let mut clients = create_recorded_state(server.address());
     let (closed, open): (Vec<_>, Vec<_>) = recorded("standalone-")
         .into_iter()
-        .filter(|exchange| relation(&exchange.name) != Absent)
+        .filter(|exchange| !is_about_restore(&exchange.name))
         .partition(|exchange| {
             matches!(exchange.name.trim_start_matches("standalone-snapshot-"), "allowed" | "forbidden")
         });
@@ -200,6 +205,50 @@ fn standalone() {
     close_root(&mut clients[0]);
     assert_eq!(closed.len(), 2);
     closed.iter().for_each(|exchange| replay(exchange, address));
+}
+
+/// Whether an exchange needs a restore, or a server of its own because it is one.
+fn is_about_restore(name: &str) -> bool {
+    name.starts_with("standalone-after-restore-")
+        || (name.starts_with("standalone-restore") && name != "standalone-restore-noauth")
+}
+
+/// The exchanges with recorded snapshots, and those of a server after its restore.
+#[test]
+fn restore() {
+    let path =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../admin/testdata/exchanges/standalone-snapshot-streaming.bin");
+    let snapshot = std::fs::read(path).unwrap();
+    let server = server().start().unwrap();
+    let address = admin_port(&server);
+    let mut clients = create_recorded_state(server.address());
+    let send = |recorded: &Recorded, authorization, body: &[u8]| {
+        exchange(connect(address), &recorded.request_with(authorization, body))
+    };
+    let find = |name: &str| recorded(name).remove(0);
+    for name in ["standalone-restore", "standalone-restore-rate-limited"] {
+        let exchange =
+            recorded("standalone-restore").into_iter().find(|exchange| exchange.name == name).unwrap();
+        let refused = send(&exchange, None, &snapshot);
+        assert_eq!((refused.status, value(&refused, "error")), (403, "Not authorized".into()), "{name}");
+        // The first call takes the interval, and the second one comes too soon.
+        check(&exchange, &send(&exchange, Some(AS_SUPER), &snapshot));
+    }
+    let (_client, _) = RawClient::open(server.address()).unwrap();
+    let after = recorded("standalone-after-restore-");
+    assert_eq!(after.len(), 4);
+    after.iter().for_each(|exchange| replay(exchange, address));
+    let stats = get(address, "/commands/server_stats");
+    // The snapshot has 14 nodes; four of them belong to its sessions.
+    assert_eq!(value(&stats, "node_count"), 10, "{}", stats.text());
+    assert!(
+        clients.iter_mut().all(|client| client.call(OpCode::Ping, |_| ()).is_err()),
+        "clients are closed"
+    );
+    let other = self::server().start().unwrap();
+    let bad = find("standalone-restore-bad-body");
+    let answer = exchange(connect(admin_port(&other)), &bad.request(Some(AS_SUPER)));
+    check(&bad, &answer);
 }
 
 /// A server whose snapshot of this interval is taken.
@@ -255,15 +304,19 @@ fn exporter() {
         .line("metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider")
         .line("metricsProvider.httpHost=127.0.0.1")
         .line("metricsProvider.httpPort=0")
+        .property("zookeeper.admin.enableServer", "true")
+        .line("admin.enableServer=true")
+        .line("admin.serverPort=0")
         .start()
         .unwrap();
     let address = port_of(&server, "metrics exporter");
     let mut count = 0;
     for recorded in recorded("prometheus-") {
+        count += 1;
         if recorded.name == "prometheus-admin-monitor" {
+            replay(&recorded, admin_port(&server));
             continue;
         }
-        count += 1;
         let answer = exchange(connect(address), &recorded.request(None));
         let context = format!("{}: {}", recorded.name, answer.text());
         assert_eq!(answer.status, recorded.answer.status, "{context}");
@@ -277,7 +330,7 @@ fn exporter() {
             assert!(names.iter().any(|line| line.starts_with("znode_count 5")), "{context}");
         }
     }
-    assert_eq!(count, 9);
+    assert_eq!(count, 10);
 }
 
 #[test]
@@ -338,6 +391,7 @@ fn tls() {
 #[test]
 fn every_difference_has_an_exchange_and_every_exchange_a_test() {
     let all = recorded("");
+    assert_eq!(all.len(), 124);
     for (prefix, _, _) in DIFFERENCES {
         assert!(all.iter().any(|exchange| exchange.name.starts_with(prefix)), "{prefix}");
     }

@@ -158,7 +158,7 @@ fn encoded(packet: &Packet) -> Vec<u8> {
 }
 
 fn info(server: i64) -> LearnerInfo {
-    LearnerInfo { server: ServerId(server), protocol: LEARNER_PROTOCOL, config_version: 0 }
+    LearnerInfo { server: ServerId(server), protocol: LEARNER_PROTOCOL, config_version: 0, zebu: None }
 }
 
 /// A learner that the leader believes in, as far as it is to come.
@@ -362,13 +362,13 @@ fn packets_of_a_leader() {
     let epoch = Zxid::new(2, 0);
     let steps: [Vec<Packet>; 4] = [
         Vec::new(),
-        vec![Packet::LeaderInfo { zxid: epoch, protocol: LEARNER_PROTOCOL }],
+        vec![Packet::LeaderInfo { zxid: epoch, protocol: LEARNER_PROTOCOL, zebu: None }],
         vec![
-            Packet::LeaderInfo { zxid: epoch, protocol: LEARNER_PROTOCOL },
+            Packet::LeaderInfo { zxid: epoch, protocol: LEARNER_PROTOCOL, zebu: None },
             Packet::Diff { zxid: Zxid::ZERO },
         ],
         vec![
-            Packet::LeaderInfo { zxid: epoch, protocol: LEARNER_PROTOCOL },
+            Packet::LeaderInfo { zxid: epoch, protocol: LEARNER_PROTOCOL, zebu: None },
             Packet::Diff { zxid: Zxid::ZERO },
             Packet::NewLeader { zxid: epoch, config: None },
             Packet::UpToDate,

@@ -18,6 +18,7 @@ use ensemble::{TIME_LIMIT, block_on};
 use protected::{ProtectedEnsemble, SASL, TLS};
 use zebu_proto::ServerId;
 use zebu_proto::quorum::InitialMessage;
+use zebu_testing::old_client_hello;
 
 const MAGIC: [u8; 8] = [0x5f, 0x24, 0x35, 0x01, 0x35, 0x01, 0xed, 0xcc];
 
@@ -58,18 +59,6 @@ fn initial_message() -> Vec<u8> {
     bytes
 }
 
-/// A ClientHello of TLS 1.0, which has no extension.
-fn old_hello() -> Vec<u8> {
-    let mut body = vec![0x03, 0x01];
-    body.extend([7; 32]);
-    body.extend([0, 0, 2, 0x00, 0x2f, 1, 0]);
-    let mut message = vec![1, 0, 0, body.len() as u8];
-    message.extend(body);
-    let mut record = vec![0x16, 0x03, 0x01, 0, message.len() as u8];
-    record.extend(message);
-    record
-}
-
 fn serves(protected: &mut ProtectedEnsemble, name: &str) {
     block_on(protected.writes_through(&[0, 1, 2], name));
     let logs = protected.ensemble.logs();
@@ -82,7 +71,7 @@ fn serves(protected: &mut ProtectedEnsemble, name: &str) {
 #[test]
 fn input_that_is_no_tls_is_closed() {
     let mut protected = ProtectedEnsemble::start(TLS);
-    let hello = old_hello();
+    let hello = old_client_hello();
     let by_byte: Vec<&[u8]> = hello.chunks(1).collect();
     let fragments: Vec<u8> = (0..16 << 10).flat_map(|_| [0x16, 0x03, 0x01, 0x00, 0x01, 0x01]).collect();
     for address in protected.peer_ports(0) {
@@ -184,7 +173,7 @@ fn a_server_without_protection_closes_protected_connections() {
     for (address, introduction) in [(quorum, Vec::new()), (election, initial_message())] {
         // The votes of the server may come first.
         exchange(address, &[&introduction, &magic], "SASL");
-        assert_eq!(exchange(address, &[&old_hello()], "TLS"), b"");
+        assert_eq!(exchange(address, &[&old_client_hello()], "TLS"), b"");
     }
     for (index, port) in [(leader, "port=quorum"), (0, "port=election")] {
         protected

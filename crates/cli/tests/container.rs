@@ -106,13 +106,14 @@ fn wrong_variables_write_nothing_and_end_with_2() {
 #[test]
 fn containerfiles_copy_files_of_a_release() {
     let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/container");
-    let release = ["bin/zebu", "bin/zkServer.sh", "bin/zkCli.sh", "LICENSE"];
+    let release =
+        ["bin/zebu", "bin/zkServer.sh", "bin/zkCli.sh", "LICENSE", "container/writable/", "container/etc/"];
     for name in ["Containerfile", "Containerfile.debian"] {
         let text = std::fs::read_to_string(packaging.join(name)).unwrap();
         let copies: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("COPY ")).collect();
         assert!(copies.len() >= 2, "{name}");
-        for line in copies.iter().filter(|line| !line.starts_with("--from")) {
-            let words: Vec<&str> = line.split(' ').collect();
+        for line in copies {
+            let words: Vec<&str> = line.split(' ').filter(|word| !word.starts_with("--")).collect();
             for source in &words[..words.len() - 1] {
                 assert!(release.contains(source), "{name}: {source} is not in the release directory");
             }

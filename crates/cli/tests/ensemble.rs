@@ -69,6 +69,13 @@ fn status_and_words_show_the_ensemble() {
     assert_eq!((code, &value["healthy"]), (Some(0), &true.into()), "{value}");
     let server = &value["servers"][leader];
     assert_eq!((&server["mode"], &server["epoch"]), (&"leader".into(), &1.into()), "{value}");
+    for server in value["servers"].as_array().unwrap() {
+        assert_eq!((&server["healthy"], server["reasons"].as_array().map(Vec::len)), (&true.into(), Some(0)));
+        assert!(server["zxid_lag"].as_u64().is_some(), "{value}");
+        assert_eq!(server["disk"]["digest_mismatches"], 0, "{value}");
+        assert!(server["disk"]["fsync_ms_max"].is_u64() && server["disk"]["slow_fsyncs"].is_u64(), "{value}");
+        assert_eq!(server["disk"]["snapshot_errors"], 0, "{value}");
+    }
     let ask = |index: usize, word| four_letter::ask(ensemble.clients[index], word, TIME_LIMIT).unwrap();
     let monitor = ask(leader, "mntr");
     for line in ["zk_peer_state\tleading - broadcast\n", "zk_learners\t2\n", "zk_quorum_size\t3\n"] {

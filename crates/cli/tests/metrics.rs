@@ -69,4 +69,16 @@ fn elections_acks_and_learners_are_counted() {
     assert!(value(follower, "learner_proposal_received_count") >= 1.0);
     assert!(value(follower, "cnt_commit_propagation_latency") >= 1.0);
     assert!(value(leader, &format!("cnt_{}_ack_latency", follower + 1)) >= 1.0);
+    // collectd looks no further.
+    let text = four_letter::ask(ensemble.clients[leader], "mntr", TIME_LIMIT).unwrap();
+    let (first, _) = text.split_at(4096);
+    for key in [
+        "synced_followers",
+        "pending_syncs",
+        "last_proposal_size",
+        "max_file_descriptor_count",
+        "quorum_size",
+    ] {
+        assert!(first.contains(&format!("zk_{key}\t")), "{key} is not among the first values:\n{text}");
+    }
 }

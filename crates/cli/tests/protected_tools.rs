@@ -10,9 +10,7 @@ use std::sync::Arc;
 
 use rustls::ServerConfig;
 use tempfile::TempDir;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
-use tokio_rustls::TlsAcceptor;
 use zebu_security::secret::SecretText;
 use zebu_security::store::{StoreInput, read_key_store, read_trust_store};
 use zebu_security::verify::{
@@ -153,20 +151,7 @@ async fn listen(certs: &Path, target: SocketAddr) -> SocketAddr {
         .expect("versions")
         .with_client_cert_verifier(Arc::new(JavaClientVerifier::new(policy, ClientCertDemand::Need)))
         .with_cert_resolver(OwnCertificate::new(&own).expect("a certificate"));
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let address = listener.local_addr().expect("it is bound");
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let acceptor = acceptor.clone();
-            tokio::spawn(async move {
-                let mut stream = acceptor.accept(stream).await?;
-                let mut server = TcpStream::connect(target).await?;
-                tokio::io::copy_bidirectional(&mut stream, &mut server).await
-            });
-        }
-    });
-    address
+    zebu_testing::terminate_tls(target, config).await.expect("a free port")
 }
 
 const FLAGS: [&str; 4] = ["--tls-ca", "zebu-certs/ca.pem", "--tls-cert", "zebu-certs/shop.pem"];

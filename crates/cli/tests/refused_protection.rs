@@ -16,34 +16,15 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::server;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, date_time_ymd};
 use rustls::ClientConfig;
 use sasl_common::{SaslServer, authenticate};
 use tempfile::TempDir;
 use tls_common::*;
-use zebu_testing::{ServerProcess, ServerProcessBuilder, port};
-
-/// A server with a TLS port.
-struct SecureServer {
-    server: ServerProcess,
-    secure: SocketAddr,
-    authority: TestAuthority,
-    folder: TempDir,
-}
+use zebu_testing::{ServerProcess, old_client_hello, port};
 
 impl SecureServer {
-    fn start(lines: &[&str]) -> SecureServer {
-        let authority = TestAuthority::new("Test CA");
-        let folder = TempDir::new().unwrap();
-        let key = authority.server("localhost");
-        let (trust, secure) = (authority.pem(), port::free_address().unwrap());
-        let server = with_tls(folder.path(), secure, &key, &trust);
-        let server = lines.iter().fold(server, |server, line| server.line(*line)).start().unwrap();
-        SecureServer { server, secure, authority, folder }
-    }
-
-    fn client(&self) -> Arc<ClientConfig> {
+    fn usual_client(&self) -> Arc<ClientConfig> {
         self.changed(&|_| ())
     }
 
@@ -52,10 +33,6 @@ impl SecureServer {
         let mut params = subject(&[(DnType::CommonName, "c")]);
         change(&mut params);
         client_config(&self.authority.pem(), Some(&self.authority.issue(&params)), &BOTH_VERSIONS)
-    }
-
-    fn metric(&self, name: &str) -> i64 {
-        metric(self.server.address(), name)
     }
 
     /// Expects one more failure of this reason, and a line about it.
@@ -72,38 +49,12 @@ impl SecureServer {
     }
 }
 
-fn with_tls(folder: &Path, secure: SocketAddr, key: &str, trust: &str) -> ServerProcessBuilder {
-    write_private(&folder.join("server.pem"), key);
-    fs::write(folder.join("trust.pem"), trust).unwrap();
-    server()
-        .line(format!("secureClientPort={}", secure.port()))
-        .line("secureClientPortAddress=127.0.0.1")
-        .line("maxClientCnxns=0")
-        .line(format!("ssl.keyStore.location={}", folder.join("server.pem").display()))
-        .line(format!("ssl.trustStore.location={}", folder.join("trust.pem").display()))
-}
-
-fn fixture(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../security/testdata/certificates").join(name);
-    fs::read_to_string(path).unwrap()
-}
-
 /// Sends bytes and waits for the end.
 fn send(address: SocketAddr, bytes: &[u8]) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(TIME_LIMIT)).unwrap();
     stream.write_all(bytes).unwrap();
     let _ = stream.read_to_end(&mut Vec::new());
-}
-
-/// A ClientHello of TLS 1.0.
-fn old_hello() -> Vec<u8> {
-    let mut body = vec![3, 1];
-    body.extend([7; 32]);
-    body.extend([0, 0, 2, 0x00, 0x2f, 1, 0]);
-    let mut message = vec![1, 0, 0, body.len() as u8];
-    message.extend(body);
-    [&[22, 3, 1, 0, message.len() as u8][..], &message].concat()
 }
 
 #[test]
@@ -124,7 +75,7 @@ fn each_failed_handshake_has_a_reason() {
     started.expect("not_tls", Some("unsuccessful TLS handshake"), &mut || {
         send(secure, b"GET / HTTP/1.1\r\n\r\n");
     });
-    started.expect("protocol", Some("unsuccessful TLS handshake"), &mut || send(secure, &old_hello()));
+    started.expect("protocol", Some("unsuccessful TLS handshake"), &mut || send(secure, &old_client_hello()));
     for (reason, text, config) in [
         ("unknown_ca", "UnknownIssuer", &unknown),
         ("not_in_time", "Expired", &expired),
@@ -138,10 +89,10 @@ fn each_failed_handshake_has_a_reason() {
     // A connection that just ends is no line of the log: load balancers do that.
     started.expect("closed", None, &mut || {
         let mut half = TcpStream::connect(secure).unwrap();
-        half.write_all(&old_hello()[..20]).unwrap();
+        half.write_all(&old_client_hello()[..20]).unwrap();
     });
     assert_eq!(started.metric("unsuccessful_handshake"), 9);
-    assert!(is_accepted(secure, &started.client()));
+    assert!(is_accepted(secure, &started.usual_client()));
     zebu_testing::four_letter::ask(started.server.address(), "srst", TIME_LIMIT).unwrap();
     assert_eq!(started.metric("not_tls_tls_handshake_failed"), 0);
 }
@@ -149,7 +100,7 @@ fn each_failed_handshake_has_a_reason() {
 #[test]
 fn names_and_revocation() {
     let started = SecureServer::start(&["ssl.clientHostnameVerification=true"]);
-    let (secure, wrong) = (started.secure, started.client());
+    let (secure, wrong) = (started.secure, started.usual_client());
     started.expect("wrong_name", Some("the certificate of a client was refused"), &mut || {
         assert!(!is_accepted(secure, &wrong));
     });
@@ -180,9 +131,9 @@ fn a_thousand_handshakes_at_once() {
     const LIMIT: i64 = 250;
     const GROWTH_MAX: u64 = 64 << 20;
     let started = SecureServer::start(&[]);
-    assert!(is_accepted(started.secure, &started.client()));
+    assert!(is_accepted(started.secure, &started.usual_client()));
     let before = resident(&started.server);
-    let hello = old_hello();
+    let hello = old_client_hello();
     let half: Vec<TcpStream> = (0..CONNECTIONS)
         .map(|_| {
             let mut stream = TcpStream::connect(started.secure).unwrap();
@@ -205,7 +156,7 @@ fn a_thousand_handshakes_at_once() {
     assert!(grown < GROWTH_MAX, "{grown} bytes");
     eventually("the slow ones end", || started.metric("outstanding_tls_handshake") == 0);
     drop(half);
-    assert!(is_accepted(started.secure, &started.client()));
+    assert!(is_accepted(started.secure, &started.usual_client()));
     let log = started.server.output();
     let lines = log.lines().filter(|line| line.contains("too many TLS handshakes")).count();
     assert!((1..=3).contains(&lines), "{lines} lines for {refused} connections");
@@ -236,7 +187,7 @@ fn renegotiation_is_refused() {
     assert!(told.contains("RENEGOTIATING"), "{told}");
     let refused = ["no renegotiation", "unexpected message", "alert", "unexpected eof"];
     assert!(refused.iter().any(|text| told.contains(text)), "{told}");
-    assert!(is_accepted(started.secure, &started.client()));
+    assert!(is_accepted(started.secure, &started.usual_client()));
 }
 
 #[test]
@@ -290,10 +241,10 @@ fn connections_are_listed_per_port() {
     let started = SecureServer::start(&[]);
     let _plain = common::open(&started.server);
     let _others: Vec<TlsClient> =
-        (0..2).map(|_| TlsClient::open(started.secure, &started.client()).unwrap()).collect();
+        (0..2).map(|_| TlsClient::open(started.secure, &started.usual_client()).unwrap()).collect();
     let of_plain = zebu_testing::four_letter::ask(started.server.address(), "cons", TIME_LIMIT).unwrap();
     assert_eq!(of_plain.matches("sid=0x").count(), 1, "{of_plain}");
-    let mut client = TlsClient::connect(started.secure, &started.client()).unwrap();
+    let mut client = TlsClient::connect(started.secure, &started.usual_client()).unwrap();
     client.stream.write_all(b"cons").unwrap();
     let mut of_tls = String::new();
     client.stream.read_to_string(&mut of_tls).unwrap();
@@ -310,7 +261,7 @@ fn a_super_user_by_certificate_is_recorded() {
         "zebu.audit.extraEvents=true",
         &format!("zebu.audit.file={}", file.display()),
     ]);
-    let mut client = TlsClient::open(started.secure, &started.client()).unwrap();
+    let mut client = TlsClient::open(started.secure, &started.usual_client()).unwrap();
     assert!(client.who_am_i().contains(&"x509:CN=c".to_owned()));
     eventually("an audit line", || {
         fs::read_to_string(&file).is_ok_and(|text| text.contains("operation=superLogin"))

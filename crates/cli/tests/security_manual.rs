@@ -2,54 +2,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
+#[path = "common/manual.rs"]
+mod manual;
+
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use manual::{command, succeed, text};
 use tempfile::TempDir;
-use zebu_testing::port;
 
 /// The port of the page; the test replaces it by a free one.
-const PAGE_PORT: &str = "2281";
+const PAGE_PORT: u16 = 2281;
 
 const TIME_LIMIT: Duration = Duration::from_secs(60);
-
-/// The code blocks of the section, without their indentation.
-fn blocks() -> Vec<Vec<String>> {
-    let page = include_str!("../../../docs/security.md");
-    let section = page.split("## From nothing to TLS, SASL and ACLs\n").nth(1).unwrap();
-    let section = section.split("\n## ").next().unwrap();
-    let parts = section.split("```").enumerate().filter(|(number, _)| number % 2 == 1);
-    let lines = |block: &str| {
-        let lines = block.lines().map(|line| line.strip_prefix("   ").unwrap_or(line).to_owned());
-        lines.filter(|line| !line.is_empty()).collect()
-    };
-    parts.map(|(_, block)| lines(block)).collect()
-}
-
-/// A line of the page as a command in the directory.
-fn command(home: &Path, line: &str) -> Command {
-    let mut words = line.split_whitespace();
-    let program = match words.next().unwrap() {
-        "zebu" => env!("CARGO_BIN_EXE_zebu"),
-        other => other,
-    };
-    let mut command = Command::new(program);
-    command.args(words).current_dir(home).stdin(Stdio::null());
-    command
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
-
-fn succeed(home: &Path, line: &str) -> String {
-    let output = command(home, line).output().unwrap();
-    assert!(output.status.success(), "{line}: {}", text(&output));
-    text(&output)
-}
 
 /// A shell with commands on its input.
 fn shell(home: &Path, line: &str, variable: Option<(&str, &str)>, input: &[String]) -> Output {
@@ -75,11 +43,9 @@ impl Drop for Server {
 fn from_nothing_to_tls_sasl_and_acls() {
     let home = TempDir::new().unwrap();
     let home = home.path();
-    let port = port::free_address().unwrap().port().to_string();
-    let blocks: Vec<Vec<String>> = blocks()
-        .into_iter()
-        .map(|block| block.into_iter().map(|line| line.replace(PAGE_PORT, &port)).collect())
-        .collect();
+    let page = manual::with_free_ports(include_str!("../../../docs/security.md"), &[PAGE_PORT]);
+    let section = manual::section(&page, "From nothing to TLS, SASL and ACLs");
+    let blocks: Vec<Vec<String>> = manual::blocks(section).into_iter().map(|block| block.lines).collect();
     let [certificates, jaas, permissions, config, start, session, refused] = blocks.try_into().unwrap();
 
     certificates.iter().for_each(|line| drop(succeed(home, line)));

@@ -7,66 +7,17 @@ mod tls_common;
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
 use common::{auth_body, create_body, path_and_watch, server};
 use rcgen::DnType;
-use rustls::ClientConfig;
 use tempfile::TempDir;
 use tls_common::*;
 use zebu_proto::{Acl, ErrorCode, OpCode};
 use zebu_testing::{RawClient, Received, ServerProcess, port};
-
-/// A server with both ports, its authority and its files.
-struct TlsServer {
-    server: ServerProcess,
-    secure: SocketAddr,
-    authority: TestAuthority,
-    folder: TempDir,
-}
-
-impl TlsServer {
-    fn start(lines: &[&str]) -> TlsServer {
-        let authority = TestAuthority::new("Test CA");
-        let folder = TempDir::new().unwrap();
-        let secure = port::free_address().unwrap();
-        write_private(&folder.path().join("server.pem"), &authority.server("localhost"));
-        fs::write(folder.path().join("trust.pem"), authority.pem()).unwrap();
-        let mut builder = server()
-            .line(format!("secureClientPort={}", secure.port()))
-            .line("secureClientPortAddress=127.0.0.1")
-            .line(format!("ssl.keyStore.location={}", folder.path().join("server.pem").display()))
-            .line(format!("ssl.trustStore.location={}", folder.path().join("trust.pem").display()));
-        for line in lines {
-            builder = builder.line(*line);
-        }
-        TlsServer { server: builder.start().unwrap(), secure, authority, folder }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// A client `CN=name,O=Zebu Test`.
-    fn client(&self, name: &str) -> Arc<ClientConfig> {
-        let identity =
-            self.authority.client(&[(DnType::OrganizationName, "Zebu Test"), (DnType::CommonName, name)]);
-        client_config(&self.authority.pem(), Some(&identity), &BOTH_VERSIONS)
-    }
-
-    fn metric(&self, name: &str) -> i64 {
-        metric(self.server.address(), name)
-    }
-}
-
-fn fixture(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../security/testdata/certificates").join(name);
-    fs::read_to_string(path).unwrap()
-}
 
 fn error(code: ErrorCode) -> i32 {
     code.wire()
@@ -74,7 +25,7 @@ fn error(code: ErrorCode) -> i32 {
 
 #[test]
 fn both_ports_serve_sessions() {
-    let started = TlsServer::start(&[]);
+    let started = SecureServer::start(&[]);
     let plain_config = zebu_testing::four_letter::ask(started.server.address(), "conf", TIME_LIMIT).unwrap();
     assert!(
         plain_config.contains(&format!("secureClientPort={}\n", started.secure.port())),
@@ -106,7 +57,7 @@ fn both_ports_serve_sessions() {
 
 #[test]
 fn watch_events_reach_a_tls_client() {
-    let started = TlsServer::start(&[]);
+    let started = SecureServer::start(&[]);
     let mut plain = common::open(&started.server).0;
     common::create(&mut plain, "/watched", b"0");
     let mut client = TlsClient::open(started.secure, &started.client("c")).unwrap();
@@ -121,7 +72,7 @@ fn watch_events_reach_a_tls_client() {
 
 #[test]
 fn four_letter_words_work_inside_tls() {
-    let started = TlsServer::start(&[]);
+    let started = SecureServer::start(&[]);
     for (word, expected) in [("ruok", "imok"), ("srvr", "Mode: standalone"), ("mntr", "zk_znode_count")] {
         let mut client = TlsClient::connect(started.secure, &started.client("c")).unwrap();
         client.stream.write_all(word.as_bytes()).unwrap();
@@ -134,7 +85,7 @@ fn four_letter_words_work_inside_tls() {
 
 #[test]
 fn certificates_are_identities() {
-    let started = TlsServer::start(&["X509AuthenticationProvider.superUser=CN=root,O=Zebu Test"]);
+    let started = SecureServer::start(&["X509AuthenticationProvider.superUser=CN=root,O=Zebu Test"]);
     let mut owner = TlsClient::open(started.secure, &started.client("owner")).unwrap();
     let acl = vec![Acl::new(31, "x509", "CN=owner,O=Zebu Test")];
     let (header, _) = owner.call(OpCode::Create, create_body("/owned", b"x", acl, 0)).unwrap();
@@ -169,7 +120,7 @@ fn certificates_are_identities() {
 
 #[test]
 fn certificates_that_java_accepts_are_accepted() {
-    let started = TlsServer::start(&[]);
+    let started = SecureServer::start(&[]);
     let trust = started.authority.pem() + &fixture("ca.crt");
     write_private(&started.path("trust.pem"), &trust);
     let old = fixture("v1.key") + &fixture("v1.crt");
@@ -190,7 +141,7 @@ fn client_auth_decides_who_needs_a_certificate() {
         ("ssl.clientAuth=WANT", Some(1), Some(2)),
         ("ssl.clientAuth=none", Some(1), Some(1)),
     ] {
-        let started = TlsServer::start(&[line]);
+        let started = SecureServer::start(&[line]);
         let ids =
             |config| TlsClient::open(started.secure, &config).ok().map(|mut client| client.who_am_i().len());
         for version in BOTH_VERSIONS {
@@ -207,7 +158,7 @@ fn client_auth_decides_who_needs_a_certificate() {
 
 #[test]
 fn addresses_of_clients_are_checked_when_asked_for() {
-    let started = TlsServer::start(&["ssl.clientHostnameVerification=true"]);
+    let started = SecureServer::start(&["ssl.clientHostnameVerification=true"]);
     assert!(!is_accepted(started.secure, &started.client("c")), "no address in the certificate");
     let fitting = started.authority.server("client");
     let fitting = client_config(&started.authority.pem(), Some(&fitting), &BOTH_VERSIONS);
@@ -217,7 +168,7 @@ fn addresses_of_clients_are_checked_when_asked_for() {
 
 #[test]
 fn protocols_are_narrowed() {
-    let started = TlsServer::start(&["ssl.enabledProtocols=TLSv1.3,TLSv1.1"]);
+    let started = SecureServer::start(&["ssl.enabledProtocols=TLSv1.3,TLSv1.1"]);
     let identity = started.authority.client(&[(DnType::CommonName, "c")]);
     for (version, expected) in BOTH_VERSIONS.into_iter().zip([false, true]) {
         let config = client_config(&started.authority.pem(), Some(&identity), &[version]);
@@ -228,7 +179,7 @@ fn protocols_are_narrowed() {
 /// Both protocols on `clientPort`.
 #[test]
 fn port_unification_takes_both_protocols() {
-    let started = TlsServer::start(&["client.portUnification=true"]);
+    let started = SecureServer::start(&["client.portUnification=true"]);
     let address = started.server.address();
     let (mut plain, _) = common::open(&started.server);
     let (_, header, _) = plain.call(OpCode::Auth, auth_body("x509", b"")).unwrap();
@@ -273,7 +224,7 @@ impl Write for SlowWriter {
 /// New connections use new files; old ones stay; bad files change nothing and are reported.
 #[test]
 fn certificates_are_reloaded() {
-    let started = TlsServer::start(&[]);
+    let started = SecureServer::start(&[]);
     let config = started.client("c");
     let mut old = TlsClient::open(started.secure, &config).unwrap();
     let first = old.server_certificate();
@@ -504,7 +455,7 @@ fn stores_of_openssl_and_keytool_are_served() {
 /// OpenSSL as a client, where it is installed.
 #[test]
 fn openssl_is_served() {
-    let started = TlsServer::start(&[]);
+    let started = SecureServer::start(&[]);
     let identity = started.authority.client(&[(DnType::CommonName, "c")]);
     fs::write(started.path("client.pem"), identity).unwrap();
     for version in ["-tls1_2", "-tls1_3"] {
@@ -530,7 +481,7 @@ fn openssl_is_served() {
 
 #[test]
 fn raw_clients_on_the_wrong_port() {
-    let started = TlsServer::start(&[]);
+    let started = SecureServer::start(&[]);
     let mut plain = RawClient::connect(started.secure).unwrap();
     plain.send_connect(&zebu_testing::raw::new_session_request()).unwrap();
     // An alert may come before the end; no frame does.

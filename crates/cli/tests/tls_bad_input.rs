@@ -5,53 +5,40 @@
 mod common;
 mod tls_common;
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::server;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, date_time_ymd};
 use rustls::client::ResolvesClientCert;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, SignatureScheme};
-use tempfile::TempDir;
 use tls_common::*;
 use zebu_proto::OpCode;
-use zebu_testing::{ServerProcess, port};
 
 /// A server whose both ports take TLS, and a connection from before the bad input.
 struct Target {
-    server: ServerProcess,
-    secure: SocketAddr,
-    authority: TestAuthority,
+    started: SecureServer,
     witness: TlsClient,
-    _folder: TempDir,
+}
+
+impl Deref for Target {
+    type Target = SecureServer;
+
+    fn deref(&self) -> &SecureServer {
+        &self.started
+    }
 }
 
 impl Target {
     fn start(lines: &[&str]) -> Target {
-        let authority = TestAuthority::new("Test CA");
-        let folder = TempDir::new().unwrap();
-        let secure = port::free_address().unwrap();
-        write_private(&folder.path().join("server.pem"), &authority.server("localhost"));
-        fs::write(folder.path().join("trust.pem"), authority.pem()).unwrap();
-        let mut builder = server()
-            .line(format!("secureClientPort={}", secure.port()))
-            .line("secureClientPortAddress=127.0.0.1")
-            .line("client.portUnification=true")
-            .line(format!("ssl.keyStore.location={}", folder.path().join("server.pem").display()))
-            .line(format!("ssl.trustStore.location={}", folder.path().join("trust.pem").display()));
-        for line in lines {
-            builder = builder.line(*line);
-        }
-        let server = builder.start().unwrap();
-        let identity = authority.client(&[(DnType::CommonName, "witness")]);
-        let config = client_config(&authority.pem(), Some(&identity), &BOTH_VERSIONS);
-        let witness = TlsClient::open(secure, &config).unwrap();
-        Target { server, secure, authority, witness, _folder: folder }
+        let started = SecureServer::start(&[&["client.portUnification=true"], lines].concat());
+        let witness = started.client_named(&[(DnType::CommonName, "witness")]);
+        let witness = TlsClient::open(started.secure, &witness).unwrap();
+        Target { started, witness }
     }
 
     fn ports(&self) -> [SocketAddr; 2] {
@@ -60,15 +47,10 @@ impl Target {
 
     fn assert_others_are_served(&mut self) {
         assert_eq!(self.witness.who_am_i(), ["x509:CN=witness", "ip:127.0.0.1"]);
-        let identity = self.authority.client(&[(DnType::CommonName, "new")]);
-        let config = client_config(&self.authority.pem(), Some(&identity), &BOTH_VERSIONS);
+        let config = self.client_named(&[(DnType::CommonName, "new")]);
         for port in self.ports() {
             assert!(is_accepted(port, &config), "{port}");
         }
-    }
-
-    fn metric(&self, name: &str) -> i64 {
-        metric(self.server.address(), name)
     }
 }
 

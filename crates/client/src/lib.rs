@@ -36,7 +36,7 @@ pub mod core;
 mod net;
 pub mod path;
 
-pub use zebu_proto::client::CreateMode;
+pub use zebu_proto::client::{CreateMode, Freshness};
 pub use zebu_proto::{Acl, ErrorCode, Id, Permissions, SessionId, Stat, Zxid};
 
 pub use crate::api::*;

@@ -10,8 +10,6 @@ use rcgen::date_time_ymd;
 use rustls::pki_types::CertificateDer;
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
-use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
 use zebu_client::{Client, HostNames, SessionState, Tls, TlsError};
 use zebu_testing::TestServer;
 
@@ -46,20 +44,7 @@ async fn terminator(
     };
     let (certificate, key) = identity.der;
     let config = builder.with_single_cert(vec![certificate], key).expect("a certificate and its key");
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let address = listener.local_addr().expect("it is bound");
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let acceptor = acceptor.clone();
-            tokio::spawn(async move {
-                let mut stream = acceptor.accept(stream).await?;
-                let mut server = TcpStream::connect(target).await?;
-                tokio::io::copy_bidirectional(&mut stream, &mut server).await
-            });
-        }
-    });
-    address
+    zebu_testing::terminate_tls(target, config).await.expect("a free port")
 }
 
 async fn simple(server: &TestServer, identity: Identity) -> SocketAddr {

@@ -11,7 +11,6 @@ use std::time::Duration;
 use rustls::ServerConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
 use zebu_client::{Client, Connector, HostNames, ServerAddress, Tls, TlsError};
 use zebu_security::secret::SecretText;
 use zebu_security::store::{StoreInput, read_key_store, read_trust_store};
@@ -22,8 +21,12 @@ use zebu_testing::TestServer;
 
 use common::soon;
 
+/// A store of this crate, or a certificate of `security`, from which the stores were made.
 fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/stores").join(name)
+    let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = ["testdata/stores", "../security/testdata/certificates"];
+    let paths = folders.map(|folder| crate_folder.join(folder).join(name));
+    paths.into_iter().find(|path| path.exists()).expect("a file of the tests")
 }
 
 fn read(name: &str) -> Vec<u8> {
@@ -43,20 +46,7 @@ async fn listener(target: SocketAddr, versions: &[&'static rustls::SupportedProt
         .expect("versions that exist")
         .with_client_cert_verifier(verifier)
         .with_cert_resolver(OwnCertificate::new(&own).expect("a certificate"));
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let address = listener.local_addr().expect("it is bound");
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let acceptor = acceptor.clone();
-            tokio::spawn(async move {
-                let mut stream = acceptor.accept(stream).await?;
-                let mut server = TcpStream::connect(target).await?;
-                tokio::io::copy_bidirectional(&mut stream, &mut server).await
-            });
-        }
-    });
-    address
+    zebu_testing::terminate_tls(target, config).await.expect("a free port")
 }
 
 /// A pair of trust store and key store, by what is special about them.

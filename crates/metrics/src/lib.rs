@@ -9,6 +9,7 @@ mod delta;
 mod families;
 mod family;
 mod histogram;
+mod hot;
 mod java_number;
 mod keyed;
 mod markdown;
@@ -23,6 +24,10 @@ pub use delta::{LatencyDelta, RequestClass, RequestLatencies};
 pub use families::{FAMILIES, find_family};
 pub use family::{Exposure, Family, FamilyKind, FamilyScope, FamilySource};
 pub use histogram::{DURATION_BOUNDS, Histogram, HistogramSnapshot, HistogramUnit, SIZE_BOUNDS};
+pub use hot::{
+    Estimate, HOT_KEYS_MAX, HotEntry, HotMeasure, HotSketches, HotSubject, HotTable, RequestClient,
+    RequestSample, SpaceSaving, cut_text,
+};
 pub use java_number::{average, double};
 pub use keyed::{KEYS_MAX, KeyedCounters, KeyedSummaries, OTHER_KEY};
 pub use markdown::family_table;

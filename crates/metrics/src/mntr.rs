@@ -19,7 +19,11 @@ pub fn monitor_values(view: &MetricsView) -> Vec<(Cow<'static, str>, MetricValue
     if let Some(state) = &identity.peer_state {
         values.push((Cow::Borrowed("peer_state"), MetricValue::Text(state.clone())));
     }
-    for (family, value) in view.series() {
+    // Gauges first, as in ZooKeeper: collectd reads the first 4096 bytes only.
+    let (gauges, others): (Vec<_>, Vec<_>) = view
+        .series()
+        .partition(|(_, value)| matches!(value, SeriesValue::Integer(_) | SeriesValue::Decimal(_)));
+    for (family, value) in gauges.into_iter().chain(others) {
         if let Some(name) = family.mntr_name() {
             push_values(&mut values, family, name, value);
         }

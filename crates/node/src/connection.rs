@@ -5,13 +5,18 @@
 //! [`Replica::receive`](crate::Replica::receive) and sends the bytes of the outbox.
 
 mod auth_failures;
+mod fences;
+mod observed;
+mod slot;
+
+pub(crate) use slot::{RequestMeta, RequestSlot, SlotWork, WriteSlot};
 
 use std::collections::VecDeque;
 
-use zebu_metrics::{NamespaceTable, RequestClass};
+use zebu_metrics::RequestClass;
+use zebu_proto::client::ReplyHeader;
 use zebu_proto::client::connect::{ConnectResponse, ReadOnlyField};
 use zebu_proto::client::watch::{EventType, WatcherEvent};
-use zebu_proto::client::{ReadRequest, ReplyHeader};
 use zebu_proto::frame::{begin_frame, finish_frame, write_frame};
 use zebu_proto::jute::encode_buffer;
 use zebu_proto::{ErrorCode, Jute, OpCode, SessionId, Xid, Zxid};
@@ -23,8 +28,8 @@ use crate::limits::{
 use crate::prepared_reply::{PreparedReply, ReplyContent, ReplyZxid};
 use crate::sasl::SaslExchange;
 use crate::serving_mode::ServingMode;
-use crate::shape::ReplyShape;
-use crate::stats::{ConnectionStats, NamespaceReads, StatsDelta};
+use crate::stats::{ConnectionStats, StatsDelta};
+use crate::traffic::TrafficReport;
 
 /// The number of a connection. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,29 +101,6 @@ pub struct ConnectionSession {
     pub timeout_ms: i32,
 }
 
-#[derive(Debug)]
-pub(crate) enum SlotWork {
-    Write(ReplyShape),
-    Read(ReadRequest<'static>, Credentials),
-    Reply(PreparedReply),
-}
-
-/// The part of a request that its reply needs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RequestMeta {
-    pub(crate) xid: i32,
-    pub(crate) op: Option<OpCode>,
-    pub(crate) received_ms: i64,
-    /// Length of the request in bytes.
-    pub(crate) bytes: u32,
-}
-
-#[derive(Debug)]
-pub(crate) struct RequestSlot {
-    pub(crate) meta: RequestMeta,
-    pub(crate) work: SlotWork,
-}
-
 /// One client connection: its slots, outbox, credentials and session.
 #[derive(Debug)]
 pub struct ClientConnection {
@@ -139,11 +121,14 @@ pub struct ClientConnection {
     slots: VecDeque<RequestSlot>,
     first_slot: u64,
     waiting_reads: u16,
+    /// Whether a shared fence is on its way to the core, which has not begun it.
+    is_fence_submitted: bool,
     /// Bytes of the requests in slots. One request may exceed the limit.
     waiting_bytes: u32,
     outbox: Vec<u8>,
     /// The SASL exchange, from its first token on.
     pub(crate) sasl: Option<Box<SaslExchange>>,
+    traffic: Option<Box<TrafficReport>>,
 }
 
 impl ClientConnection {
@@ -166,9 +151,11 @@ impl ClientConnection {
             slots: VecDeque::new(),
             first_slot: 0,
             waiting_reads: 0,
+            is_fence_submitted: false,
             waiting_bytes: 0,
             outbox: Vec::new(),
             sasl: None,
+            traffic: None,
         }
     }
 
@@ -319,23 +306,6 @@ impl ClientConnection {
         self.unreported_stats.watch_bytes = self.unreported_stats.watch_bytes.saturating_add(bytes);
     }
 
-    /// Counts a read of a path with this much data.
-    pub(crate) fn count_read(&mut self, namespaces: &NamespaceTable, path: &str, data_length: usize) {
-        let reads = &mut self.unreported_stats.reads;
-        let is_same = reads.namespace.is_some_and(|namespace| namespaces.contains(namespace, path));
-        if !is_same {
-            if let Some(before) = reads.namespace {
-                namespaces.record_reads(before, reads.count, u64::from(reads.bytes));
-            }
-            *reads = NamespaceReads { namespace: namespaces.of(path), count: 0, bytes: 0 };
-        }
-        if reads.namespace.is_some() {
-            reads.count += 1;
-            let bytes = u32::try_from(path.len() + data_length).unwrap_or(u32::MAX);
-            reads.bytes = reads.bytes.saturating_add(bytes);
-        }
-    }
-
     /// Sends a reply whose body is written by `body`. An error replaces the partial body.
     pub(crate) fn push_reply(
         &mut self,
@@ -388,6 +358,10 @@ impl ClientConnection {
                 let err = error.map_or(0, ErrorCode::wire);
                 self.push_frame(|out| ReplyHeader { xid, zxid, err }.encode(out));
             }
+            ReplyContent::Body(body) => self.push_reply(meta, applied.0, now_ms, |out| {
+                out.extend_from_slice(&body);
+                Ok(())
+            }),
             ReplyContent::Sasl { error, token } => {
                 let err = error.map_or(0, ErrorCode::wire);
                 self.push_frame(|out| {
@@ -403,7 +377,7 @@ impl ClientConnection {
 
     /// Appends a request to the slots. Returns its slot number.
     pub(crate) fn push_slot(&mut self, slot: RequestSlot) -> u64 {
-        if matches!(slot.work, SlotWork::Read(..)) {
+        if slot.work.is_read() {
             self.waiting_reads += 1;
         }
         self.waiting_bytes += slot.meta.bytes;
@@ -419,20 +393,22 @@ impl ClientConnection {
     /// Removes the first slot if it needs no transaction.
     pub(crate) fn pop_ready(&mut self) -> Option<RequestSlot> {
         match self.slots.front()?.work {
-            SlotWork::Write(_) => None,
+            SlotWork::Write(..) | SlotWork::Fenced { .. } => None,
             SlotWork::Read(..) | SlotWork::Reply(_) => self.pop_front(),
         }
     }
 
     /// Removes the write with this number, which must be first: writes finish in request order. `None` if the
     /// connection was closed meanwhile.
-    pub(crate) fn pop_write(&mut self, number: u64) -> Option<(RequestMeta, ReplyShape)> {
+    pub(crate) fn pop_write(&mut self, number: u64) -> Option<WriteSlot> {
         if self.slots.is_empty() {
             return None;
         }
         assert_eq!(self.first_slot, number, "writes of one connection finish in order");
         match self.pop_front() {
-            Some(RequestSlot { meta, work: SlotWork::Write(shape) }) => Some((meta, shape)),
+            Some(RequestSlot { meta, work: SlotWork::Write(shape, path) }) => {
+                Some(WriteSlot { meta, shape, path })
+            }
             other => panic!("slot {number} holds a write, found {other:?}"),
         }
     }
@@ -460,7 +436,7 @@ impl ClientConnection {
         let slot = self.slots.pop_front()?;
         self.first_slot += 1;
         self.waiting_bytes -= slot.meta.bytes;
-        if matches!(slot.work, SlotWork::Read(..)) {
+        if slot.work.is_read() {
             self.waiting_reads -= 1;
         }
         Some(slot)

@@ -45,6 +45,12 @@ pub struct NodeMetrics {
     pub connections_continued: Counter,
     /// Requests without an answer that were sent to the next leader.
     pub requests_repeated: Counter,
+    /// Requests refused because their connection watches too many paths.
+    pub watches_refused: Counter,
+    /// Reads that waited until the state was fresh enough.
+    pub fenced_reads: Counter,
+    /// Checks for these reads; many reads share one.
+    pub read_checks: Counter,
     /// Prepared changes.
     pub changes_queued: Counter,
     /// Prepared changes that were applied.
@@ -77,6 +83,9 @@ impl NodeMetrics {
             connections_kept: Counter::default(),
             connections_continued: Counter::default(),
             requests_repeated: Counter::default(),
+            watches_refused: Counter::default(),
+            fenced_reads: Counter::default(),
+            read_checks: Counter::default(),
             changes_queued: Counter::default(),
             changes_removed: Counter::default(),
             quota_exceeded: KeyedCounters::default(),
@@ -106,6 +115,9 @@ impl NodeMetrics {
             connections_kept,
             connections_continued,
             requests_repeated,
+            watches_refused,
+            fenced_reads,
+            read_checks,
             changes_queued,
             changes_removed,
             quota_exceeded,
@@ -135,6 +147,9 @@ impl NodeMetrics {
             connections_kept,
             connections_continued,
             requests_repeated,
+            watches_refused,
+            fenced_reads,
+            read_checks,
             changes_queued,
             changes_removed,
         ] {

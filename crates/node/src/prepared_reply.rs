@@ -1,4 +1,4 @@
-//! Replies that do not depend on the tree: a header alone, or the reply to a SASL token.
+//! Replies that do not depend on the tree: a header alone, a fixed body, or the reply to a SASL token.
 
 use zebu_proto::ErrorCode;
 
@@ -23,6 +23,8 @@ pub(crate) struct PreparedReply {
 pub(crate) enum ReplyContent {
     /// A header alone.
     Header { zxid: ReplyZxid, error: Option<ErrorCode> },
+    /// A successful reply with this body.
+    Body(Box<[u8]>),
     /// The reply to a SASL token. It has a body in case of an error too.
     Sasl { error: Option<ErrorCode>, token: Option<Box<[u8]>> },
 }
@@ -37,6 +39,11 @@ impl PreparedReply {
     /// A reply without a body.
     pub(crate) fn header(zxid: ReplyZxid, error: Option<ErrorCode>) -> PreparedReply {
         PreparedReply { content: ReplyContent::Header { zxid, error }, drains: false }
+    }
+
+    /// A successful reply with this body.
+    pub(crate) fn body(body: Vec<u8>) -> PreparedReply {
+        PreparedReply { content: ReplyContent::Body(body.into_boxed_slice()), drains: false }
     }
 
     /// Closes the connection after the reply.

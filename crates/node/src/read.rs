@@ -5,13 +5,14 @@ use zebu_proto::client::read::Watch;
 use zebu_proto::client::watch::{AddWatchMode, EventType, SetWatches};
 use zebu_proto::client::{ClientInfo, MultiReadOp, ReadRequest};
 use zebu_proto::jute::{encode_buffer, encode_bytes, encode_count};
-use zebu_proto::{ErrorCode, Jute, OpCode, Permissions, Text, Xid};
+use zebu_proto::{ErrorCode, Jute, OpCode, Text, Xid};
 use zebu_tree::watch::WatchKind;
 use zebu_tree::{Credentials, NodeRef, access};
 
 use crate::connection::{ClientConnection, ConnectionId, RequestMeta};
 use crate::limits::MULTI_READ_BYTES_MAX;
 use crate::replica::{Replica, watcher_id};
+use crate::traffic::SentReply;
 
 /// A read that is answered now.
 pub(crate) struct ReadCall<'a> {
@@ -25,6 +26,10 @@ impl Replica {
     /// Answers a read. The caller holds the replica at least shared.
     pub(crate) fn reply_to_read(&self, connection: &mut ClientConnection, read: ReadCall<'_>, now_ms: i64) {
         let ReadCall { meta, request, credentials } = read;
+        if let Some(node) = self.virtual_node(request, connection) {
+            connection.push_reply(meta, self.last_zxid().0, now_ms, |out| node.encode_reply(request, out));
+            return;
+        }
         let caught_up = if let ReadRequest::SetWatches(watches) = request {
             self.set_watches(connection, watches)
         } else {
@@ -35,6 +40,7 @@ impl Replica {
         let session = connection.session;
         let id = connection.id;
         let mut data_length = 0;
+        let sent = SentReply { meta, now_ms, outbox_before: connection.outbox_len() };
         let context = ReadContext { replica: self, credentials, connection: id };
         connection.push_reply(meta, self.last_zxid().0, now_ms, |out| match request {
             ReadRequest::Exists(path, watch) => context.exists(path, *watch, out),
@@ -71,7 +77,9 @@ impl Replica {
                     AddWatchMode::Persistent => WatchKind::Persistent,
                     AddWatchMode::PersistentRecursive => WatchKind::PersistentRecursive,
                 };
-                self.watches().add(persistent_watch_path(path.as_deref()), watcher_id(id), kind);
+                let path = persistent_watch_path(path.as_deref());
+                self.check_watch_limit(id, path)?;
+                self.watches().add(path, watcher_id(id), kind);
                 0i32.encode(out);
                 Ok(())
             }
@@ -84,11 +92,13 @@ impl Replica {
             // ZooKeeper counts no other reads by namespace.
             connection.count_read(&self.metrics.namespaces, path, data_length);
         }
+        self.observe_read(connection, request, sent);
     }
 
     /// setWatches: sends events for changes that the client has missed, and registers the other watches. A
     /// null list or path ends the request with an error; earlier paths stay processed.
     fn set_watches(&self, connection: &mut ClientConnection, request: &SetWatches) -> Result<(), ErrorCode> {
+        self.check_set_watches_limit(connection.id, request)?;
         let seen = request.relative_zxid;
         let mut table = self.watches();
         let mut each =
@@ -142,23 +152,18 @@ struct ReadContext<'a> {
 }
 
 impl<'a> ReadContext<'a> {
-    fn node(&self, path: &str) -> Result<NodeRef<'a>, ErrorCode> {
-        self.replica.tree.node(path).ok_or(ErrorCode::NoNode)
-    }
-
-    fn is_permitted(&self, node: &NodeRef<'_>, permissions: i32) -> bool {
-        access::allowed(node.acl(), permissions, self.credentials, &self.replica.policy)
-    }
-
     fn readable_node(&self, path: &str) -> Result<NodeRef<'a>, ErrorCode> {
-        let node = self.node(path)?;
-        if self.is_permitted(&node, Permissions::READ) { Ok(node) } else { Err(ErrorCode::NoAuth) }
+        self.replica.readable_node(path, self.credentials)
     }
 
-    fn watch(&self, path: &str, watch: Watch, kind: WatchKind) {
+    /// # Errors
+    /// The connection watches as many paths as it may.
+    fn watch(&self, path: &str, watch: Watch, kind: WatchKind) -> Result<(), ErrorCode> {
         if watch == Watch::Set {
+            self.replica.check_watch_limit(self.connection, path)?;
             self.replica.watches().add(path, watcher_id(self.connection), kind);
         }
+        Ok(())
     }
 
     fn exists(&self, path: &str, watch: Watch, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
@@ -167,12 +172,12 @@ impl<'a> ReadContext<'a> {
         }
         match self.readable_node(path) {
             Ok(node) => {
-                self.watch(path, watch, WatchKind::Data);
+                self.watch(path, watch, WatchKind::Data)?;
                 node.stat().encode(out);
                 Ok(())
             }
             Err(ErrorCode::NoNode) => {
-                self.watch(path, watch, WatchKind::Data);
+                self.watch(path, watch, WatchKind::Data)?;
                 Err(ErrorCode::NoNode)
             }
             Err(error) => Err(error),
@@ -182,7 +187,7 @@ impl<'a> ReadContext<'a> {
     /// Encodes data and stat. Returns the length of the data.
     fn get_data(&self, path: &str, watch: Watch, out: &mut Vec<u8>) -> Result<usize, ErrorCode> {
         let node = self.readable_node(path)?;
-        self.watch(path, watch, WatchKind::Data);
+        self.watch(path, watch, WatchKind::Data)?;
         encode_buffer(node.data(), out);
         node.stat().encode(out);
         Ok(node.data().map_or(0, <[u8]>::len))
@@ -191,7 +196,7 @@ impl<'a> ReadContext<'a> {
     /// Encodes the names of the children. Returns their parent.
     fn get_children(&self, path: &str, watch: Watch, out: &mut Vec<u8>) -> Result<NodeRef<'a>, ErrorCode> {
         let node = self.readable_node(path)?;
-        self.watch(path, watch, WatchKind::Child);
+        self.watch(path, watch, WatchKind::Child)?;
         self.replica.listings.encode(path, &node, out, encode_children);
         Ok(node)
     }
@@ -203,16 +208,9 @@ impl<'a> ReadContext<'a> {
     }
 
     fn get_acl(&self, path: &str, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
-        let node = self.node(path)?;
-        if !self.is_permitted(&node, Permissions::READ | Permissions::ADMIN) {
-            return Err(ErrorCode::NoAuth);
-        }
-        if self.is_permitted(&node, Permissions::ADMIN) {
-            encode_count(node.acl().len(), out);
-            node.acl().iter().for_each(|entry| entry.encode(out));
-        } else {
-            access::masked(node.acl()).encode(out);
-        }
+        let (node, acl) = self.replica.readable_acl(path, self.credentials)?;
+        encode_count(acl.len(), out);
+        acl.iter().for_each(|entry| entry.encode(out));
         node.stat().encode(out);
         Ok(())
     }

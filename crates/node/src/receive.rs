@@ -12,6 +12,7 @@ use crate::connection::{
     ClientConnection, ConnectionId, ConnectionPhase, DisconnectReason, RequestMeta, RequestSlot, ServingTerm,
     SlotWork,
 };
+use crate::freshness::FenceRequest;
 use crate::limits::{CREDENTIALS_BYTES_MAX, CREDENTIALS_MAX};
 use crate::pending_request::{PendingRequest, charged_bytes};
 use crate::prepared_reply::{PreparedReply, ReplyZxid};
@@ -29,6 +30,8 @@ pub enum RequestKind {
     Write(WriteRequest),
     /// A sync, answered when all transactions committed now are applied.
     Sync,
+    /// A read waits in a slot until the state is fresh enough.
+    Fence(FenceRequest),
 }
 
 /// An undecoded request, to be forwarded to the leader.
@@ -110,20 +113,29 @@ impl Replica {
             return None;
         }
         let frame = RequestFrame { op: header.op, payload };
-        match Request::decode(header.op, &mut reader) {
+        match self.decode(header.op, &mut reader) {
             Ok(Request::Read(ReadRequest::Sync(path)))
                 if connection.serving_term.mode != ServingMode::Standalone =>
             {
                 let shape = ReplyShape::Sync(path.map(|path| path.into_owned().into_boxed_str()));
-                queue_request(connection, meta, RequestKind::Sync, shape, frame)
+                queue_request(connection, meta, RequestKind::Sync, QueuedReply { shape, path: None }, frame)
+            }
+            Ok(Request::Read(request)) if self.is_linearizable_by_path(&request) => {
+                self.receive_linearizable(connection, meta, request)
             }
             Ok(Request::Read(request)) => {
                 self.read_in_order(connection, meta, request);
                 None
             }
+            Ok(Request::With(freshness, request)) => self.receive_with(connection, meta, freshness, request),
+            Ok(Request::Hello(hello)) => {
+                self.receive_hello(connection, meta, hello);
+                None
+            }
             Ok(Request::Write(request)) => {
-                let shape = ReplyShape::of(&request);
-                queue_request(connection, meta, RequestKind::Write(request), shape, frame)
+                self.observe_write(connection, &request);
+                let reply = QueuedReply { shape: ReplyShape::of(&request), path: self.logged_path(&request) };
+                queue_request(connection, meta, RequestKind::Write(request), reply, frame)
             }
             Ok(Request::Auth(packet)) => {
                 self.authenticate(connection, meta, &packet);
@@ -137,6 +149,18 @@ impl Replica {
                 self.reply_to_bad_request(connection, meta, error);
                 None
             }
+        }
+    }
+
+    /// Without private requests, their operation codes are unknown, as to ZooKeeper.
+    fn decode<'a>(&self, op: i32, reader: &mut Reader<'a>) -> Result<Request<'a>, RequestError> {
+        match Request::decode(op, reader) {
+            Ok(Request::With(..) | Request::Hello(_)) | Err(RequestError::BadArguments)
+                if !self.freshness.settings.private_requests =>
+            {
+                Err(RequestError::UnknownOp)
+            }
+            decoded => decoded,
         }
     }
 
@@ -158,7 +182,9 @@ impl Replica {
                 SlotWork::Reply(reply) => {
                     connection.push_prepared_reply(meta, reply, self.last_zxid(), now_ms)
                 }
-                SlotWork::Write(_) => unreachable!("pop_ready leaves writes where they are"),
+                SlotWork::Write(..) | SlotWork::Fenced { .. } => {
+                    unreachable!("pop_ready leaves requests that wait where they are")
+                }
             }
         }
         if reads > 0 {
@@ -166,7 +192,12 @@ impl Replica {
         }
     }
 
-    fn read_in_order(&self, connection: &mut ClientConnection, meta: RequestMeta, request: ReadRequest<'_>) {
+    pub(crate) fn read_in_order(
+        &self,
+        connection: &mut ClientConnection,
+        meta: RequestMeta,
+        request: ReadRequest<'_>,
+    ) {
         let credentials = connection.credentials.clone();
         if connection.is_idle() {
             let read = ReadCall { meta, request: &request, credentials: &credentials };
@@ -211,6 +242,10 @@ impl Replica {
                 let reply = PreparedReply::header(ReplyZxid::Applied, Some(ErrorCode::MarshallingError));
                 self.reply_in_order(connection, meta, reply);
             }
+            RequestError::BadArguments => {
+                let reply = PreparedReply::header(ReplyZxid::Applied, Some(ErrorCode::BadArguments));
+                self.reply_in_order(connection, meta, reply);
+            }
             RequestError::CloseSilently => connection.close(DisconnectReason::BadFrame),
         }
     }
@@ -249,7 +284,7 @@ impl Replica {
 }
 
 impl AuthEnforcement {
-    fn is_satisfied_by(&self, credentials: &Credentials) -> bool {
+    pub(crate) fn is_satisfied_by(&self, credentials: &Credentials) -> bool {
         match self {
             AuthEnforcement::Off => true,
             AuthEnforcement::Schemes(schemes) => {
@@ -269,16 +304,23 @@ struct RequestFrame<'a> {
     payload: &'a [u8],
 }
 
+/// What the slot of a request keeps for its reply.
+struct QueuedReply {
+    shape: ReplyShape,
+    /// The path for the log.
+    path: Option<Box<str>>,
+}
+
 fn queue_request(
     connection: &mut ClientConnection,
     meta: RequestMeta,
     kind: RequestKind,
-    shape: ReplyShape,
+    reply: QueuedReply,
     frame: RequestFrame<'_>,
 ) -> Option<SubmittedRequest> {
-    let session = connection.session?.id;
+    let QueuedReply { shape, path } = reply;
     let closes = shape == ReplyShape::Close;
-    let slot = connection.push_slot(RequestSlot { meta, work: SlotWork::Write(shape) });
+    let slot = connection.push_slot(RequestSlot { meta, work: SlotWork::Write(shape, path) });
     if closes {
         // Requests behind a closeSession are ignored.
         connection.drain();
@@ -290,10 +332,21 @@ fn queue_request(
             Some(ForwardPayload { op: frame.op, record })
         }
     };
+    submit(connection, meta, slot, kind, forward)
+}
+
+/// A request in a slot, for the core.
+pub(crate) fn submit(
+    connection: &ClientConnection,
+    meta: RequestMeta,
+    slot: u64,
+    kind: RequestKind,
+    forward: Option<ForwardPayload>,
+) -> Option<SubmittedRequest> {
     Some(SubmittedRequest {
         connection: connection.id,
         slot,
-        session,
+        session: connection.session?.id,
         xid: meta.xid,
         kind,
         credentials: connection.credentials.clone(),

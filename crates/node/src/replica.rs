@@ -15,10 +15,12 @@ use zebu_tree::watch::{WatchTable, WatcherId};
 use zebu_tree::{Policy, Tree, TxnOutcome, access};
 
 use crate::connection::{ClientConnection, ConnectionId, Connections};
+use crate::freshness::ReplicaFreshness;
 use crate::listing_cache::ListingCache;
 use crate::metrics::NodeMetrics;
 use crate::sasl::SaslSettings;
 use crate::settings::AuthEnforcement;
+use crate::traffic::TrafficSettings;
 
 /// The tree and the watches.
 #[derive(Debug)]
@@ -28,9 +30,11 @@ pub struct Replica {
     pub(crate) enforcement: AuthEnforcement,
     /// SASL for clients, if it is configured.
     pub(crate) sasl: Option<SaslSettings>,
+    pub(crate) traffic: TrafficSettings,
     ensemble_auth: EnsembleAuthStats,
     digests: DigestHistory,
     pub(crate) listings: ListingCache,
+    pub(crate) freshness: ReplicaFreshness,
     /// The number of times that the tree was replaced.
     generation: u64,
     watches: Mutex<WatchTable>,
@@ -86,9 +90,11 @@ impl Replica {
             policy,
             enforcement,
             sasl: None,
+            traffic: TrafficSettings::default(),
             ensemble_auth,
             digests,
             listings,
+            freshness: ReplicaFreshness::new(),
             generation: 0,
             watches,
             metrics: Arc::new(NodeMetrics::new(hash_seed)),

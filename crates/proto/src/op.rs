@@ -84,6 +84,10 @@ op_codes! {
     AddWatch = 106,
     /// Lists the connection's credentials.
     WhoAmI = 107,
+    /// Exchanges what client and server understand beyond ZooKeeper. Private to Zebu.
+    Hello = 0x5A42_0000,
+    /// A read that says how fresh its answer must be. Private to Zebu.
+    With = 0x5A42_0001,
 }
 
 impl OpCode {
@@ -102,7 +106,7 @@ mod tests {
         for &op in OpCode::ALL {
             assert_eq!(OpCode::from_wire(op.wire()), Some(op));
         }
-        for unused in [0, 10, 23, 99, 108, -2, i32::MIN] {
+        for unused in [0, 10, 23, 99, 108, -2, i32::MIN, 0x5A41_FFFF, 0x5A42_0002] {
             assert_eq!(OpCode::from_wire(unused), None);
         }
     }

@@ -33,6 +33,7 @@ mod discovery;
 mod election;
 mod error;
 mod idempotent_txn;
+mod latest_read;
 mod lock;
 mod membership;
 mod ownership;

@@ -8,13 +8,14 @@ use zebu_node::{AfterAppend, LogBatch, Restore};
 use zebu_proto::Zxid;
 use zebu_proto::txn::TxnEntry;
 use zebu_storage::{
-    Directories, Disk, Epochs, LogOptions, LogWriter, RecoveryOptions, SnapshotInstall, TruncateError,
-    quarantine, recover, truncate, trust,
+    Directories, Disk, Epochs, LogOptions, LogWriter, ReceivedSnapshot, RecoveryOptions, SnapshotInstall,
+    TruncateError, quarantine, recover, truncate, trust,
 };
 use zebu_tree::{Tree, TreeOptions, WalkProgress};
 use zebu_zab::{DiskCommand, EncodedTxn, IoId, PeerEvent};
 
 use crate::disk_error::DiskError;
+use crate::restored_state::{InstallableState, RestoredState};
 use crate::snapshot_store::SnapshotStore;
 
 /// Settings for writing files and loading the state.
@@ -83,6 +84,26 @@ pub enum DiskOutcome {
         /// The empty state.
         tree: Box<Tree>,
     },
+}
+
+/// A restored state that is on the disk.
+#[derive(Debug)]
+pub struct InstalledState {
+    /// The tree.
+    pub tree: Box<Tree>,
+    /// Its last transaction.
+    pub zxid: Zxid,
+    /// The sessions that were ended.
+    pub ended_sessions: usize,
+}
+
+/// The outcome of [`DiskWorker::restore`].
+#[derive(Debug)]
+pub enum RestoreOutcome {
+    /// All files are replaced.
+    Installed(InstalledState),
+    /// The new state could not be written. The files are those before.
+    Unchanged(DiskError),
 }
 
 /// An event of the disk for the node.
@@ -298,16 +319,44 @@ impl<D: Disk> DiskWorker<D> {
         zxid: Zxid,
     ) -> Result<DiskOutcome, DiskError> {
         apply_tail(&mut tree, tail)?;
-        let receiving = self.write_received(&tree, zxid)?;
-        let sections = self.snapshots.sections(zxid, tree.digest(), zxid);
-        let received = receiving.finish(sections)?;
-        self.close()?;
-        received.commit()?;
-        self.log = Some(self.open_log(zxid)?);
+        let received = self.write_received(&tree, zxid)?;
+        self.replace_files(received)?;
         Ok(DiskOutcome::Installed { io, zxid, tree: Box::new(tree) })
     }
 
-    fn write_received(&self, tree: &Tree, zxid: Zxid) -> Result<SnapshotInstall<D>, DiskError> {
+    /// Replaces the state of a standalone server by one that an operator brought. No transaction is in
+    /// flight; `current` is the last one.
+    ///
+    /// # Errors
+    /// The server must stop: the next start finds the old state or the new one.
+    pub fn restore(
+        &mut self,
+        state: RestoredState,
+        current: Zxid,
+        time_ms: i64,
+    ) -> Result<RestoreOutcome, DiskError> {
+        assert!(self.epochs.is_none(), "a member of an ensemble gets its state from the leader");
+        let InstallableState { tree, zxid, ended_sessions } = state.end_sessions(current, time_ms);
+        let received = match self.write_received(&tree, zxid) {
+            Ok(received) => received,
+            Err(error) => return Ok(RestoreOutcome::Unchanged(error)),
+        };
+        self.replace_files(received)?;
+        let tree = Box::new(tree);
+        Ok(RestoreOutcome::Installed(InstalledState { tree, zxid, ended_sessions }))
+    }
+
+    /// Makes a written snapshot the only data, and opens the log after it.
+    fn replace_files(&mut self, received: ReceivedSnapshot<D>) -> Result<(), DiskError> {
+        let zxid = received.zxid();
+        self.close()?;
+        received.commit()?;
+        self.log = Some(self.open_log(zxid)?);
+        Ok(())
+    }
+
+    /// Writes a snapshot beside the others and reads it back. An error leaves no file of it.
+    fn write_received(&self, tree: &Tree, zxid: Zxid) -> Result<ReceivedSnapshot<D>, DiskError> {
         let compression = self.snapshots.compression();
         let mut receiving = SnapshotInstall::begin(self.disk.clone(), &self.directories, zxid, compression)?;
         for (&id, &timeout_ms) in tree.sessions() {
@@ -324,8 +373,12 @@ impl<D: Disk> DiskWorker<D> {
             }
         }) == WalkProgress::More
         {}
-        result?;
-        Ok(receiving)
+        if let Err(error) = result {
+            // The first error is reported; recovery removes a file that stays.
+            let _ = receiving.abandon();
+            return Err(error.into());
+        }
+        Ok(receiving.finish(self.snapshots.sections(zxid, tree.digest(), zxid))?)
     }
 }
 

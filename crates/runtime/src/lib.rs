@@ -6,6 +6,7 @@
 mod disk_error;
 mod disk_worker;
 mod known_config;
+mod restored_state;
 mod round;
 mod send_queue;
 mod snapshot_store;
@@ -15,8 +16,11 @@ mod startup;
 mod strip_digest;
 
 pub use disk_error::DiskError;
-pub use disk_worker::{DiskEvent, DiskOutcome, DiskSettings, DiskWorker, Synced, apply_tail};
+pub use disk_worker::{
+    DiskEvent, DiskOutcome, DiskSettings, DiskWorker, InstalledState, RestoreOutcome, Synced, apply_tail,
+};
 pub use known_config::{CONFIG_NODE, config_to_show, last_seen_config};
+pub use restored_state::{InstallableState, RestoreFlaw, RestoredState};
 pub use round::{Edge, ExclusiveWork, Round, SharedWork};
 pub use send_queue::{QueuedItem, SendQueue};
 pub use snapshot_store::{SnapshotHead, SnapshotSections, SnapshotStore};

@@ -153,6 +153,18 @@ impl Round {
         }
     }
 
+    /// Ends the service of a standalone server and closes these connections. No transaction is in flight.
+    pub fn suspend(&mut self, open: &[ConnectionId], edge: &mut impl Edge) {
+        edge.with_shared(Suspend { node: &mut self.node, open });
+        edge.answered(self.node.take_completed());
+    }
+
+    /// Serves again with the state of the replica.
+    pub fn resume(&mut self, edge: &mut impl Edge) {
+        let now = edge.now();
+        edge.with_shared(Resume { node: &mut self.node, now });
+    }
+
     /// Resigns leadership, for a server that stops: outstanding proposals are finished, then the ensemble
     /// elects another leader.
     pub fn resign(&mut self, edge: &mut impl Edge) {
@@ -173,6 +185,7 @@ impl SharedWork for HandlePeers<'_> {
         for event in self.events.drain(..) {
             self.node.handle_peer(event, &mut context);
         }
+        self.node.start_read_checks(&mut context);
     }
 }
 
@@ -193,9 +206,32 @@ impl SharedWork for HandleClients<'_> {
             }
             self.node.handle(event, &mut context);
         }
+        self.node.start_read_checks(&mut context);
         if self.is_due {
             self.node.tick(&mut context);
         }
+    }
+}
+
+struct Suspend<'a> {
+    node: &'a mut Node,
+    open: &'a [ConnectionId],
+}
+
+impl SharedWork for Suspend<'_> {
+    fn run(self, _: &Replica, connections: &mut impl Connections) {
+        self.node.suspend(self.open, connections);
+    }
+}
+
+struct Resume<'a> {
+    node: &'a mut Node,
+    now: Now,
+}
+
+impl SharedWork for Resume<'_> {
+    fn run(self, replica: &Replica, _: &mut impl Connections) {
+        self.node.resume(replica, self.now);
     }
 }
 

@@ -460,30 +460,40 @@ fn revocation_lists_of_generated_authorities() {
         params.is_ca = is_ca;
         key_store(&issued(&params, &authority)).chain[0].clone()
     };
-    let list = |year| rcgen::CertificateRevocationListParams {
-        this_update: date_time_ymd(2020, 1, 1),
-        next_update: date_time_ymd(year, 1, 1),
-        crl_number: rcgen::SerialNumber::from(1u64),
-        issuing_distribution_point: None,
-        revoked_certs: vec![rcgen::RevokedCertParams {
-            serial_number: rcgen::SerialNumber::from(7u64),
-            revocation_time: date_time_ymd(2020, 1, 1),
-            reason_code: None,
-            invalidity_date: None,
-        }],
-        key_identifier_method: rcgen::KeyIdMethod::Sha256,
+    // A list of this year and until that one, which revokes a certificate.
+    let list = |year, until, serial: u64| {
+        let params = rcgen::CertificateRevocationListParams {
+            this_update: date_time_ymd(year, 1, 1),
+            next_update: date_time_ymd(until, 1, 1),
+            crl_number: rcgen::SerialNumber::from(1u64),
+            issuing_distribution_point: None,
+            revoked_certs: vec![rcgen::RevokedCertParams {
+                serial_number: rcgen::SerialNumber::from(serial),
+                revocation_time: date_time_ymd(2020, 1, 1),
+                reason_code: None,
+                invalidity_date: None,
+            }],
+            key_identifier_method: rcgen::KeyIdMethod::Sha256,
+        };
+        params.signed_by(&authority).unwrap().pem().unwrap()
     };
-    let verdict = |year, certificate: &CertificateDer<'_>| {
-        let crl = list(year).signed_by(&authority).unwrap().pem().unwrap();
-        let trust = trust_store(&(authority.pem() + &crl));
+    let verdict_with = |lists: &str, certificate: &CertificateDer<'_>| {
+        let trust = trust_store(&(authority.pem() + lists));
         let policy = CertificatePolicy::new(&trust, CertificateUsage::Client, RevocationMode::Crls).unwrap();
         let verifier = JavaClientVerifier::new(policy, ClientCertDemand::Need);
         verifier.verify_client_cert(certificate, &[], now()).is_ok()
     };
+    let verdict = |until, certificate: &CertificateDer<'_>| verdict_with(&list(2020, until, 7), certificate);
     for is_ca in [IsCa::NoCa, IsCa::Ca(BasicConstraints::Unconstrained)] {
         assert!(verdict(2080, &with_serial(8, is_ca)));
         assert!(!verdict(2080, &with_serial(7, is_ca)));
         assert!(!verdict(2021, &with_serial(8, is_ca)), "the list is too old");
+        // Of two lists the newer one decides, wherever it stands in the file.
+        let (older, newer) = (list(2021, 2080, 8), list(2022, 2080, 7));
+        for lists in [format!("{older}{newer}"), format!("{newer}{older}")] {
+            assert!(verdict_with(&lists, &with_serial(8, is_ca)));
+            assert!(!verdict_with(&lists, &with_serial(7, is_ca)));
+        }
     }
 }
 

@@ -27,6 +27,7 @@ mod supervisor;
 mod sync;
 mod threads;
 pub mod tls;
+mod traffic;
 pub mod views;
 
 pub use ports::open_files::raise_open_file_limit;

@@ -113,7 +113,7 @@ fn serve_until(
     };
     let Started { shared, listeners, threads, core_ended, locks } = started;
     record_server(&shared, AuditOperation::ServerStart, AuditResult::Success);
-    attach(ServerViews::new(shared.clone()));
+    attach(ServerViews::new(shared.clone(), runtime.handle().clone()));
     ready(&listeners.ready()?);
     if let WithinProcess::Alone(Some((supervisor, interval))) = within {
         runtime.spawn(probe_core(shared.clone(), supervisor, interval));

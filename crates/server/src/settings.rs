@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use zebu_node::{
-    AuthEnforcement, LeaderClients, LocalSessionSupport, NodeSettings, ReconfigSupport, SaslFailedClients,
-    SaslSettings, ThrottleSettings,
+    AuthEnforcement, FreshnessSettings, LeaderClients, LocalSessionSupport, NodeSettings, ReconfigSupport,
+    SaslFailedClients, SaslSettings, ThrottleSettings, TrafficSettings,
 };
 use zebu_proto::ServerId;
+use zebu_proto::quorum::PeerAnnouncement;
 use zebu_runtime::{DiskSettings, SnapshotSections, SnapshotStore};
 use zebu_storage::{Compression, Directories, FileDisk, ForceSync, LogOptions};
 use zebu_tree::access::{
@@ -69,6 +70,18 @@ pub(crate) fn policy(config: &ServerConfig) -> Policy {
         },
         container_never_used_ms: config.containers.max_never_used.map_or(0, millis),
         transaction_bytes_max: config.limits.transaction_bytes_max(),
+    }
+}
+
+/// What the replica observes of requests.
+pub(crate) fn traffic(config: &ServerConfig) -> TrafficSettings {
+    let (traffic, off) = (&config.traffic, TrafficSettings::default());
+    let bytes = |limit: u32| limit as usize;
+    TrafficSettings {
+        sample_every: traffic.sample_every.unwrap_or(off.sample_every),
+        slow_request_ms: traffic.slow_request.map_or(off.slow_request_ms, millis),
+        large_reply_bytes: traffic.large_reply_bytes.map_or(off.large_reply_bytes, bytes),
+        watched_paths_max: traffic.watches_per_connection_max.map_or(off.watched_paths_max, bytes),
     }
 }
 
@@ -204,6 +217,15 @@ fn millis_i32(duration: Duration) -> i32 {
     i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
 }
 
+/// How clients may use reads that say how fresh they must be.
+pub(crate) fn freshness(config: &ServerConfig) -> FreshnessSettings {
+    let paths = config.freshness.linearizable_paths.iter().map(|path| path.as_str().into());
+    FreshnessSettings {
+        private_requests: config.freshness.private_requests,
+        linearizable_paths: paths.collect(),
+    }
+}
+
 /// The Zab settings of a member; `dynamic` with `reconfigEnabled`.
 pub(crate) fn peer_settings(
     config: &ServerConfig,
@@ -244,6 +266,7 @@ pub(crate) fn peer_settings(
         observer: observer_settings(config, seed),
         last_counter: zebu_zab::LAST_COUNTER,
         dynamic_config: dynamic,
+        announcement: Some(PeerAnnouncement::CURRENT),
     }
 }
 

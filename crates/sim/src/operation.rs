@@ -6,7 +6,7 @@ use std::sync::Arc;
 use zebu_client::core::WatchIntent;
 use zebu_proto::client::multi::{MULTI_END, MultiHeader, MultiOp};
 use zebu_proto::client::{
-    AddWatchMode, CheckRequest, CreateMode, CreateOp, CreateRequest, DeleteRequest, SetAclRequest,
+    AddWatchMode, CheckRequest, CreateMode, CreateOp, CreateRequest, DeleteRequest, Freshness, SetAclRequest,
     SetDataRequest,
 };
 use zebu_proto::{Acl, Jute, OpCode};
@@ -42,6 +42,21 @@ pub(crate) enum ReadOperation {
     Several(Vec<MultiReadOperation>),
 }
 
+impl ReadOperation {
+    fn op_code(&self) -> OpCode {
+        match self {
+            ReadOperation::Get(_) => OpCode::GetData,
+            ReadOperation::Exists(_) => OpCode::Exists,
+            ReadOperation::Children(_) => OpCode::GetChildren,
+            ReadOperation::ChildrenAndStat(_) => OpCode::GetChildren2,
+            ReadOperation::Acl(_) => OpCode::GetAcl,
+            ReadOperation::DescendantCount(_) => OpCode::GetAllChildrenNumber,
+            ReadOperation::Ephemerals(_) => OpCode::GetEphemerals,
+            ReadOperation::Several(_) => OpCode::MultiRead,
+        }
+    }
+}
+
 /// A read inside a multiRead.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum MultiReadOperation {
@@ -57,6 +72,7 @@ pub(crate) enum Operation {
     Read {
         read: ReadOperation,
         watch: bool,
+        freshness: Freshness,
     },
     AddWatch {
         path: NodePath,
@@ -109,20 +125,17 @@ impl Operation {
             Operation::Write(WriteOperation::SetAcl { .. }) => OpCode::SetAcl,
             Operation::Write(write) => write.multi_op().op_code(),
             Operation::Multi(_) => OpCode::Multi,
-            Operation::Read { read, .. } => match read {
-                ReadOperation::Get(_) => OpCode::GetData,
-                ReadOperation::Exists(_) => OpCode::Exists,
-                ReadOperation::Children(_) => OpCode::GetChildren,
-                ReadOperation::ChildrenAndStat(_) => OpCode::GetChildren2,
-                ReadOperation::Acl(_) => OpCode::GetAcl,
-                ReadOperation::DescendantCount(_) => OpCode::GetAllChildrenNumber,
-                ReadOperation::Ephemerals(_) => OpCode::GetEphemerals,
-                ReadOperation::Several(_) => OpCode::MultiRead,
-            },
+            Operation::Read { freshness, .. } if !freshness.is_any() => OpCode::With,
+            Operation::Read { read, .. } => read.op_code(),
             Operation::AddWatch { .. } => OpCode::AddWatch,
             Operation::Sync(_) => OpCode::Sync,
             Operation::Reconfig { .. } => OpCode::Reconfig,
         }
+    }
+
+    /// A read of any state that the session may see.
+    pub(crate) fn plain_read(read: ReadOperation, watch: bool) -> Operation {
+        Operation::Read { read, watch, freshness: Freshness::default() }
     }
 
     /// Whether it becomes a transaction.
@@ -146,7 +159,7 @@ impl Operation {
     /// The watch that it sets, with its path.
     pub(crate) fn watch(&self) -> Option<(WatchIntent, &NodePath)> {
         match self {
-            Operation::Read { read, watch: true } => match read {
+            Operation::Read { read, watch: true, .. } => match read {
                 ReadOperation::Get(path) => Some((WatchIntent::Data, path)),
                 ReadOperation::Exists(path) => Some((WatchIntent::Exists, path)),
                 ReadOperation::Children(path) | ReadOperation::ChildrenAndStat(path) => {
@@ -184,7 +197,13 @@ impl Operation {
                 writes.iter().for_each(|write| write.multi_op().encode(out));
                 MULTI_END.encode(out);
             }
-            Operation::Read { read, watch } => encode_read(read, *watch, out),
+            Operation::Read { read, watch, freshness } => {
+                if !freshness.is_any() {
+                    freshness.encode(out);
+                    read.op_code().wire().encode(out);
+                }
+                encode_read(read, *watch, out);
+            }
             Operation::AddWatch { path, mode } => {
                 Box::<str>::from(&**path).encode(out);
                 mode.wire().encode(out);

@@ -33,6 +33,8 @@ pub(crate) struct Workload {
     pub(crate) names: u64,
     /// How many of a thousand reads set a watch.
     pub(crate) watch_permille: u64,
+    /// How many of a thousand reads say how fresh they must be.
+    pub(crate) fresh_permille: u64,
     /// Largest data, in bytes.
     pub(crate) data_max: u64,
     pub(crate) session_timeout_ms: u64,
@@ -343,6 +345,7 @@ fn draw_workload(random: &mut SimRandom, tick_ms: u64) -> Workload {
         data_max: random.pick(&[8, 40, 40, 2000]),
         session_timeout_ms: random.between(least_timeout_ms, 10 * tick_ms),
         restless_permille: random.pick(&[0, 0, 0, 5, 50, 300]),
+        fresh_permille: random.pick(&[0, 100, 500, 900]),
     }
 }
 

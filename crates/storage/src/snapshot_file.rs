@@ -15,8 +15,10 @@ use crate::format::names::{
     Compression, NumberedName, SNAPSHOT_TEMPORARY_PREFIX, compression_of, parse_snapshot, snapshot_name,
     snapshot_temporary_name,
 };
-use crate::format::snappy::{SnappyReader, SnappyWriter};
-use crate::format::snapshot::{self, Encoder, Sections, SnapshotFlaw, SnapshotSummary, SnapshotVisitor};
+use crate::format::snappy::{self, SnappyReader, SnappyWriter};
+use crate::format::snapshot::{
+    self, ContentLimits, Encoder, Sections, SnapshotFlaw, SnapshotSummary, SnapshotVisitor,
+};
 
 /// Why a snapshot was not written. The server can continue: the log and the older snapshots are untouched.
 #[derive(Debug, thiserror::Error)]
@@ -306,6 +308,66 @@ pub fn decode(
             Ok(reader) => snapshot::decode(reader, visitor),
             Err(error) => Err(SnapshotFlaw::Read { at: 0, error }),
         },
+    }
+}
+
+/// Bytes that tell the compression of a snapshot.
+pub const MAGIC_SIZE: usize = 8;
+
+/// The compression of a snapshot that begins with these bytes; `None` if no snapshot does.
+pub fn compression_by_magic(begin: &[u8]) -> Option<Compression> {
+    const GZIP: [u8; 2] = [0x1f, 0x8b];
+    if begin.starts_with(&snapshot::HEADER[..4]) {
+        Some(Compression::Plain)
+    } else if begin.starts_with(&GZIP) {
+        Some(Compression::Gzip)
+    } else {
+        begin.starts_with(snappy::MAGIC).then_some(Compression::Snappy)
+    }
+}
+
+/// Like [`decode`], for bytes of a stranger. The unpacked content has at most `bytes_max` bytes; a longer one
+/// is a read error of the kind `FileTooLarge`.
+pub fn decode_bounded(
+    source: impl Read,
+    compression: Compression,
+    bytes_max: u64,
+    visitor: &mut (impl SnapshotVisitor + ?Sized),
+) -> Result<SnapshotSummary, SnapshotFlaw> {
+    let limits = ContentLimits::default();
+    match compression {
+        Compression::Plain => snapshot::decode_within(Bounded::new(source, bytes_max), limits, visitor),
+        Compression::Gzip => {
+            let unpacked = MultiGzDecoder::new(buffered(source));
+            snapshot::decode_within(Bounded::new(unpacked, bytes_max), limits, visitor)
+        }
+        Compression::Snappy => match SnappyReader::new(buffered(source)) {
+            Ok(unpacked) => snapshot::decode_within(Bounded::new(unpacked, bytes_max), limits, visitor),
+            Err(error) => Err(SnapshotFlaw::Read { at: 0, error }),
+        },
+    }
+}
+
+/// A source that fails after a number of bytes.
+struct Bounded<R> {
+    source: R,
+    left: u64,
+}
+
+impl<R> Bounded<R> {
+    fn new(source: R, bytes_max: u64) -> Bounded<R> {
+        Bounded { source, left: bytes_max }
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.source.read(buffer)?;
+        match self.left.checked_sub(count as u64) {
+            Some(left) => self.left = left,
+            None => return Err(io::ErrorKind::FileTooLarge.into()),
+        }
+        Ok(count)
     }
 }
 

@@ -11,12 +11,14 @@ pub mod network;
 pub mod port;
 pub mod raw;
 pub mod server_process;
+mod tls;
 pub mod vectors;
 mod with_server;
 
 pub use in_process::{TestEnsemble, TestEnsembleBuilder, TestServer, TestServerBuilder, TestServerError};
 pub use raw::{Message, RawClient, Received, Session};
 pub use server_process::{Launch, ServerProcess, ServerProcessBuilder};
+pub use tls::{old_client_hello, terminate_tls};
 pub use with_server::with_server;
 
 /// The page for users is run as a test.

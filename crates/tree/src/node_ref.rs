@@ -53,6 +53,26 @@ impl<'a> NodeRef<'a> {
         Children { tree: self.tree, next: branch.first_child, left: branch.child_count as usize }
     }
 
+    /// The oldest child.
+    pub fn first_child(&self) -> Option<NodeRef<'a>> {
+        self.tree.nodes.branch(self.node).first_child.some().map(|id| NodeRef::new(self.tree, id))
+    }
+
+    /// The next younger child of its parent.
+    pub fn next_sibling(&self) -> Option<NodeRef<'a>> {
+        self.node.next.some().map(|id| NodeRef::new(self.tree, id))
+    }
+
+    /// Its parent; `None` for the root.
+    pub fn parent(&self) -> Option<NodeRef<'a>> {
+        self.node.parent.some().map(|id| NodeRef::new(self.tree, id))
+    }
+
+    /// The child with this name.
+    pub fn child(&self, name: &str) -> Option<NodeRef<'a>> {
+        self.tree.child(self.id, name).map(|id| NodeRef::new(self.tree, id))
+    }
+
     /// How many children it has.
     pub fn num_children(&self) -> usize {
         self.tree.nodes.branch(self.node).child_count as usize

@@ -9,6 +9,9 @@ pub const QUOTA: &str = "/zookeeper/quota";
 /// The configuration of the ensemble.
 pub const CONFIG: &str = "/zookeeper/config";
 
+/// The virtual node by which clients discover the features of a server. No tree contains it.
+pub const VIRTUAL: &str = "/zookeeper/zebu";
+
 /// The root is "" as a parent and in snapshots, and "/" as a target. Internally it is "".
 pub(crate) fn canonical(path: &str) -> &str {
     if path == "/" { "" } else { path }

@@ -146,6 +146,16 @@ impl Tree {
         paths
     }
 
+    /// How many ephemeral nodes a session has.
+    pub fn ephemerals_count_of(&self, session: SessionId) -> usize {
+        self.ephemerals.get(&session).map_or(0, BTreeSet::len)
+    }
+
+    /// The ephemeral nodes of a session, in no particular order. A caller may take the first ones only.
+    pub fn ephemeral_paths_of(&self, session: SessionId) -> impl Iterator<Item = String> {
+        self.ephemerals.get(&session).into_iter().flatten().map(|&id| self.path_of(id))
+    }
+
     /// Every session that has ephemeral nodes, in the order of their ids.
     pub fn sessions_with_ephemerals(&self) -> impl Iterator<Item = SessionId> {
         self.ephemerals.keys().copied()

@@ -4,7 +4,7 @@
 
 mod role_changes;
 
-use zebu_proto::quorum::{Notification, Packet, ServerState};
+use zebu_proto::quorum::{Notification, Packet, PeerAnnouncement, ServerState};
 use zebu_proto::{ServerId, SessionId, Zxid};
 
 use crate::action::{Action, LinkCloseReason, PeerEffect, ServingRole};
@@ -224,6 +224,15 @@ impl Peer {
     /// Whether a quorum has answered this ping, or a later one.
     pub fn quorum_has_answered(&self, ping: PingNumber) -> bool {
         matches!(&self.role, ActiveRole::Leading(leader) if leader.quorum_has_answered(ping))
+    }
+
+    /// What the leader has told about itself; this server's own announcement if it leads.
+    pub fn leader_announcement(&self) -> Option<PeerAnnouncement> {
+        match &self.role {
+            ActiveRole::Leading(_) => self.state.settings.announcement,
+            ActiveRole::Learning(learner) => learner.leader_announcement(),
+            ActiveRole::AwaitingDisk { .. } | ActiveRole::Looking | ActiveRole::Stopped => None,
+        }
     }
 
     /// Sends a packet to the leader of this serving learner.

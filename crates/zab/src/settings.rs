@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use zebu_proto::quorum::PeerAnnouncement;
 use zebu_proto::{ServerId, Zxid};
 
 use crate::election::{ElectorSettings, MembershipMode};
@@ -55,6 +56,8 @@ pub struct PeerSettings {
     /// The configs of an ensemble with dynamic reconfiguration. If set, role, quorum, observers and config
     /// text come from the committed one.
     pub dynamic_config: Option<DynamicConfig>,
+    /// What this server tells its peers about itself; `None` makes it look like Apache ZooKeeper.
+    pub announcement: Option<PeerAnnouncement>,
 }
 
 /// The configs that a server knew when it started.

@@ -1,6 +1,6 @@
 //! Status reports about a peer and its learners. The types hold no protocol state.
 
-use zebu_proto::quorum::ServerState;
+use zebu_proto::quorum::{PeerAnnouncement, ServerState};
 use zebu_proto::{ServerId, Zxid};
 
 use crate::event::LinkId;
@@ -45,4 +45,6 @@ pub struct LearnerStatus {
     pub synced: bool,
     /// The last transaction that the learner has acknowledged.
     pub acked: Zxid,
+    /// What a Zebu server has told about itself; `None` for another server.
+    pub zebu: Option<PeerAnnouncement>,
 }

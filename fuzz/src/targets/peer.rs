@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
 use zebu_proto::quorum::packet_length::{PacketLength, packet_length};
-use zebu_proto::quorum::{Notification, Packet};
+use zebu_proto::quorum::{Notification, Packet, PeerAnnouncement};
 use zebu_proto::{Reader, ServerId, Zxid};
 use zebu_zab::{
     Action, ConfigEffect, DiskCommand, DiskTrust, EncodedTxn, HistoryLimits, IoId, LinkId, LogRead,
@@ -74,6 +74,7 @@ pub(super) fn settings(role: Role, log: ObserverLog) -> PeerSettings {
         },
         last_counter: zebu_zab::LAST_COUNTER,
         dynamic_config: None,
+        announcement: Some(PeerAnnouncement::CURRENT),
     }
 }
 
@@ -276,6 +277,7 @@ pub(super) fn small_packet(bits: &mut Bits<'_>) -> Packet {
         server: ServerId(i64::from(bits.below(10))),
         protocol: LEARNER_PROTOCOL,
         config_version: 0,
+        zebu: (bits.below(2) == 0).then_some(PeerAnnouncement::CURRENT),
     };
     match bits.below(16) {
         0 => Packet::Proposal { zxid, entry },
@@ -289,7 +291,7 @@ pub(super) fn small_packet(bits: &mut Bits<'_>) -> Packet {
         9 => Packet::Diff { zxid },
         10 => Packet::Trunc { zxid },
         11 => Packet::Snap { zxid },
-        12 => Packet::LeaderInfo { zxid, protocol: LEARNER_PROTOCOL },
+        12 => Packet::LeaderInfo { zxid, protocol: LEARNER_PROTOCOL, zebu: None },
         13 => Packet::AckEpoch { last: zxid, current_epoch: i32::from(bits.below(4)) - 1 },
         14 => Packet::Sync,
         _ => Packet::PingReply { zxid, touched: Vec::new() },

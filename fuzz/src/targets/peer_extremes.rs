@@ -106,7 +106,12 @@ fn vote(bits: &mut Bits<'_>) -> PeerEvent {
 
 fn packet(bits: &mut Bits<'_>) -> Packet {
     let zxid = zxid(bits);
-    let info = LearnerInfo { server: server(bits), protocol: LEARNER_PROTOCOL, config_version: number(bits) };
+    let info = LearnerInfo {
+        server: server(bits),
+        protocol: LEARNER_PROTOCOL,
+        config_version: number(bits),
+        zebu: None,
+    };
     let entry = bits.take(40).into();
     let int = number(bits) as i32;
     let session = SessionId(number(bits));
@@ -130,7 +135,7 @@ fn packet(bits: &mut Bits<'_>) -> Packet {
         16 => Packet::Diff { zxid },
         17 => Packet::Trunc { zxid },
         18 => Packet::Snap { zxid },
-        19 => Packet::LeaderInfo { zxid, protocol: int },
+        19 => Packet::LeaderInfo { zxid, protocol: int, zebu: None },
         20 => Packet::AckEpoch { last: zxid, current_epoch: int },
         _ => Packet::InformAndActivate { zxid, designated_leader: info.server, entry },
     }

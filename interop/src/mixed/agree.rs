@@ -1,6 +1,7 @@
 //! Whether all members have the same: the whole tree as clients read it, and the digests of it.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use zebu_proto::client::WriteRequest;
@@ -11,6 +12,9 @@ use super::writes::SESSION_MS;
 use crate::client::Client;
 use crate::dump::Dump;
 
+/// Wait before trees that differ are read again.
+const REPEAT_DELAY: Duration = Duration::from_millis(500);
+
 /// What the members agree on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Agreement {
@@ -19,8 +23,27 @@ pub(super) struct Agreement {
     pub(super) digests: usize,
 }
 
-/// Compares all running servers. No client may write meanwhile.
+/// Compares all running servers. No client may write meanwhile. A session whose client was lost may still
+/// end and delete its nodes, so that a difference must stay for longer than a session does.
 pub(super) fn compare(fleet: &Fleet) -> Result<Agreement> {
+    let deadline = Instant::now() + 3 * Duration::from_millis(SESSION_MS.unsigned_abs().into());
+    let nodes = loop {
+        match compare_once(fleet)? {
+            TreeComparison::Equal { nodes } => break nodes,
+            TreeComparison::Different(difference) => ensure!(Instant::now() < deadline, "{difference}"),
+        }
+        std::thread::sleep(REPEAT_DELAY);
+    };
+    no_mismatches(fleet)?;
+    Ok(Agreement { nodes, digests: common_digests(fleet)? })
+}
+
+enum TreeComparison {
+    Equal { nodes: usize },
+    Different(String),
+}
+
+fn compare_once(fleet: &Fleet) -> Result<TreeComparison> {
     let mut readers = Vec::new();
     for index in (0..fleet.len()).filter(|&index| fleet.is_up(index)) {
         let client = Client::open(fleet.address(index), SESSION_MS)
@@ -31,33 +54,31 @@ pub(super) fn compare(fleet: &Fleet) -> Result<Agreement> {
     for (_, client) in &mut readers {
         sync(client)?;
     }
-    let mut reference: Option<(usize, Dump)> = None;
-    let mut nodes = 0;
+    let mut dumps = Vec::new();
     for (index, client) in &mut readers {
-        let dump = Dump::read(client)?;
-        nodes = dump.0.len();
-        match &reference {
-            None => reference = Some((*index, dump)),
-            Some((first, reference)) => {
-                let differences = reference.differences(&dump, &|_| false);
-                ensure!(
-                    differences.is_empty(),
-                    "members {} ({}) and {} ({}) differ in {} nodes:\n{}",
-                    first + 1,
-                    fleet.server(*first).name(),
-                    *index + 1,
-                    fleet.server(*index).name(),
-                    differences.len(),
-                    differences[..differences.len().min(5)].join("\n")
-                );
-            }
-        }
+        dumps.push((*index, Dump::read(client)?));
     }
     for (_, client) in &mut readers {
         client.write(&WriteRequest::CloseSession)?;
     }
-    no_mismatches(fleet)?;
-    Ok(Agreement { nodes, digests: common_digests(fleet)? })
+    let Some(((first, reference), others)) = dumps.split_first() else {
+        return Ok(TreeComparison::Equal { nodes: 0 });
+    };
+    for (index, dump) in others {
+        let differences = reference.differences(dump, &|_| false);
+        if !differences.is_empty() {
+            return Ok(TreeComparison::Different(format!(
+                "members {} ({}) and {} ({}) differ in {} nodes:\n{}",
+                first + 1,
+                fleet.server(*first).name(),
+                index + 1,
+                fleet.server(*index).name(),
+                differences.len(),
+                differences[..differences.len().min(5)].join("\n")
+            )));
+        }
+    }
+    Ok(TreeComparison::Equal { nodes: reference.0.len() })
 }
 
 /// No member has applied a transaction that led to another tree than its leader's.

@@ -1,6 +1,8 @@
 //! `cargo xtask dist`: the files of a release: binary, manual pages, completions, archive, packages for
 //! Debian. It builds and arranges files; nothing is published.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,6 +14,19 @@ use crate::step::{self, project_root, target_directory};
 mod debian;
 
 const SHELLS: [(&str, &str); 3] = [("bash", "zebu"), ("zsh", "_zebu"), ("fish", "zebu.fish")];
+
+/// Directories of the official image, of Bitnami's and of Confluent's.
+const CONTAINER_DIRECTORIES: [&str; 9] = [
+    "data",
+    "datalog",
+    "conf",
+    "logs",
+    "tmp",
+    "bitnami/zookeeper/data",
+    "opt/bitnami/zookeeper/conf",
+    "var/lib/zookeeper/data",
+    "var/lib/zookeeper/log",
+];
 
 /// The files to make, and from which build.
 #[derive(Args)]
@@ -119,6 +134,7 @@ fn arrange(binary: &Path, out: &Path) -> anyhow::Result<Release> {
         let name = Path::new(file).file_name().expect("these paths have names");
         std::fs::copy(project_root().join(file), directory.join(name))?;
     }
+    arrange_container_root(&directory.join("container"))?;
     let told = output(Command::new(&zebu).arg("version"))?;
     println!("{told}");
     if !told.contains("commit") {
@@ -127,6 +143,24 @@ fn arrange(binary: &Path, out: &Path) -> anyhow::Result<Release> {
         );
     }
     Ok(Release { directory, out: out.to_path_buf(), version, source_date })
+}
+
+/// Directories and accounts of the container image, which has no shell to make them. Group 0 may write in
+/// them, because OpenShift runs containers as any user of that group.
+fn arrange_container_root(root: &Path) -> anyhow::Result<()> {
+    for path in CONTAINER_DIRECTORIES {
+        let mut whole = root.join("writable");
+        std::fs::create_dir_all(&whole)?;
+        for part in Path::new(path).components() {
+            whole.push(part);
+            std::fs::create_dir_all(&whole)?;
+            std::fs::set_permissions(&whole, Permissions::from_mode(0o775))?;
+        }
+    }
+    std::fs::create_dir(root.join("etc"))?;
+    std::fs::write(root.join("etc/passwd"), "zookeeper:x:1000:1000:ZooKeeper:/data:/sbin/nologin\n")?;
+    std::fs::write(root.join("etc/group"), "zookeeper:x:1000:\n")?;
+    Ok(())
 }
 
 fn archive(release: &Release) -> anyhow::Result<()> {

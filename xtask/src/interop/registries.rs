@@ -107,7 +107,7 @@ fn the_python_package_index() {
 #[test]
 fn go_modules() {
     if is_installed("go") {
-        for suite in ["go", "go-suite"] {
+        for suite in ["go", "go-suite", "collectors"] {
             assert_unreachable(suite, &what_breaks(suite, program_of(suite)));
         }
     }

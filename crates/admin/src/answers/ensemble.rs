@@ -1,6 +1,6 @@
 //! `leader`, `observers`, `voting_view` and `zabstate`.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use zebu_node::ServingMode;
 use zebu_proto::ServerId;
@@ -23,7 +23,7 @@ pub(super) async fn leader(views: &ServerViews) -> Result<Entries, AnswerError> 
     ])
 }
 
-/// Address and counters of a learner's connection are not kept per learner, so they are left out.
+/// An observer whose connection has just ended is left out.
 pub(super) async fn observers(views: &ServerViews) -> Result<Entries, AnswerError> {
     let core = views.core().await.ok_or(AnswerError::NotServing)?;
     let config = views.ensemble_config();
@@ -33,11 +33,19 @@ pub(super) async fn observers(views: &ServerViews) -> Result<Entries, AnswerErro
     };
     let observers: Vec<_> = core.learners.iter().filter(|learner| is_observer(&learner.server)).collect();
     let synced = observers.iter().filter(|learner| learner.synced).count();
-    let objects = observers.iter().map(|learner| {
-        Json::object([
+    let objects = observers.iter().filter_map(|learner| {
+        let connection = learner.connection.as_ref()?;
+        Some(Json::object([
+            ("remote_socket_address", Json::text(format!("/{}", socket_address(connection.remote)))),
             ("sid", Json::Integer(learner.server.0)),
-            ("last_zxid", Json::Integer(learner.acked.0)),
-        ])
+            ("established", Json::Integer(connection.established_ms)),
+            ("queued_packets", Json::count(connection.queued_packets)),
+            ("queued_packets_size", Json::count(connection.queued_bytes)),
+            ("packets_received", Json::count(connection.received)),
+            ("packets_sent", Json::count(connection.sent)),
+            ("requests", Json::count(connection.requests)),
+            ("last_zxid", Json::Integer(connection.last_zxid.0.max(learner.acked.0))),
+        ]))
     });
     Ok(vec![
         entry("synced_observers", Json::count(synced)),
@@ -135,6 +143,10 @@ fn multiple_addresses(member: &ServerSpec, port: fn(&PeerAddress) -> u16) -> Jso
         ("reachable_or_one", one()),
         ("one", one()),
     ])
+}
+
+fn socket_address(address: SocketAddr) -> String {
+    host_port(&address.ip().to_canonical().to_string(), address.port())
 }
 
 /// A host and a port as ZooKeeper writes them: IPv6 in brackets, without shortened groups.

@@ -4,6 +4,7 @@ mod ensemble;
 mod process;
 mod server;
 mod sessions;
+pub(crate) mod top;
 
 use zebu_server::views::ServerViews;
 
@@ -79,9 +80,11 @@ pub(crate) async fn answer(
         AdminCommand::WatchSummary => sessions::watch_summary(views),
         AdminCommand::Watches => sessions::watches(views)?,
         AdminCommand::WatchesByPath => sessions::watches_by_path(views)?,
-        // There are no counters of learner connections to reset.
-        AdminCommand::ObserverConnectionStatReset
-        | AdminCommand::Ruok
+        AdminCommand::ObserverConnectionStatReset => {
+            views.reset_learner_connection_stats();
+            Vec::new()
+        }
+        AdminCommand::Ruok
         | AdminCommand::Environment
         | AdminCommand::Zabstate
         | AdminCommand::Restore

@@ -51,8 +51,8 @@ pub(crate) struct Bench {
     #[arg(long, conflicts_with = "in_flight")]
     rate: Option<u32>,
 
-    /// Operations and their weights: get, exists, children, set, create, ephemeral, multi, multi-read, ping,
-    /// sync
+    /// Operations and their weights: get, linear-get, exists, children, set, create, ephemeral, multi,
+    /// multi-read, ping, sync
     #[arg(long, default_value = "get")]
     mix: Mix,
 

@@ -17,4 +17,5 @@ pub(crate) mod start;
 pub(crate) mod stat;
 pub(crate) mod status;
 pub(crate) mod stop;
+pub(crate) mod top;
 pub(crate) mod version;

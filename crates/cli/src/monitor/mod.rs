@@ -2,6 +2,7 @@
 
 mod roles;
 pub(crate) mod sample;
+pub(crate) mod top;
 mod view;
 
 use std::io::IsTerminal;

@@ -49,16 +49,29 @@ fn epoch(sample: &Sample) -> Option<u64> {
 
 /// One object for all servers.
 pub(crate) fn json(roles: &[Role], time: &str) -> Value {
+    let newest = roles.iter().filter_map(|role| zxid(role.state.as_ref().ok()?)).max();
     let role = |role: &Role| match &role.state {
-        Err(reason) => json!({ "server": role.address, "error": reason }),
+        Err(reason) => {
+            json!({ "server": role.address, "healthy": false, "reasons": [reason], "error": reason })
+        }
         Ok(sample) => json!({
             "server": role.address,
             "mode": sample.mode,
+            "healthy": reason(sample).is_none(),
+            "reasons": reason(sample).into_iter().collect::<Vec<_>>(),
+            "warnings": warnings(sample),
             "zxid": sample.zxid,
+            "zxid_lag": lag(sample, newest),
             "epoch": epoch(sample),
             "synced_followers": sample.followers,
             "synced_observers": sample.observers,
             "version": sample.version,
+            "disk": {
+                "fsync_ms_max": sample.disk.fsync_ms_max,
+                "slow_fsyncs": sample.disk.slow_fsyncs,
+                "snapshot_errors": sample.disk.snapshot_errors,
+                "digest_mismatches": sample.disk.digest_mismatches,
+            },
         }),
     };
     let verdict = verdict(roles);
@@ -68,6 +81,37 @@ pub(crate) fn json(roles: &[Role], time: &str) -> Value {
         "reason": verdict.err(),
         "servers": roles.iter().map(role).collect::<Vec<_>>(),
     })
+}
+
+fn zxid(sample: &Sample) -> Option<u64> {
+    number_after_0x(&sample.zxid)
+}
+
+/// Transactions behind the newest zxid of all servers; `None` if that one is of a later epoch.
+fn lag(sample: &Sample, newest: Option<u64>) -> Option<u64> {
+    let (own, newest) = (zxid(sample)?, newest?);
+    (own >> 32 == newest >> 32).then(|| newest - own)
+}
+
+/// Why a server that answers does not serve all requests.
+fn reason(sample: &Sample) -> Option<&'static str> {
+    (sample.mode == "read-only").then_some("it has no leader and takes no writes")
+}
+
+/// What an operator must look at, although the server serves.
+fn warnings(sample: &Sample) -> Vec<String> {
+    let found = |count: Option<u64>, text: &str| {
+        count.filter(|&count| count > 0).map(|count| format!("{count} {text}"))
+    };
+    let disk = &sample.disk;
+    [
+        found(disk.digest_mismatches, "digests differ from the tree"),
+        found(disk.snapshot_errors, "snapshots could not be written"),
+        found(disk.slow_fsyncs, "fsyncs of the log were slow"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// All serve and take writes, and one of them leads unless there is one server only.
@@ -114,10 +158,34 @@ mod tests {
     }
 
     #[test]
+    fn the_lag_is_counted_in_one_epoch() {
+        let mut roles = [
+            role("a:1", "follower", "0x200000003"),
+            role("b:1", "leader", "0x20000000a"),
+            role("c:1", "follower", "0x1000000ff"),
+        ];
+        if let Ok(sample) = &mut roles[0].state {
+            sample.disk.snapshot_errors = Some(2);
+            sample.disk.slow_fsyncs = Some(0);
+        }
+        let value = json(&roles, "now");
+        let lags: Vec<&Value> = (0..3).map(|index| &value["servers"][index]["zxid_lag"]).collect();
+        assert_eq!(lags, [&json!(7), &json!(0), &Value::Null]);
+        assert_eq!(value["servers"][0]["warnings"], json!(["2 snapshots could not be written"]));
+        assert_eq!(value["servers"][0]["disk"]["snapshot_errors"], 2);
+        assert_eq!(
+            (&value["servers"][0]["healthy"], &value["servers"][1]["warnings"]),
+            (&json!(true), &json!([]))
+        );
+    }
+
+    #[test]
     fn what_is_wrong_is_said() {
         let silent = Role { address: "c:1".to_owned(), state: Err("not serving: looking".to_owned()) };
         let roles = [role("a:1", "leader", "0x1"), silent];
         assert!(table(&roles).ends_with("c:1     not serving: looking\n1 of 2 servers do not serve\n"));
+        let value = json(&roles, "now");
+        assert_eq!(value["servers"][1]["reasons"], json!(["not serving: looking"]));
         let two = [role("a:1", "leader", "0x1"), role("b:1", "leader", "0x1")];
         assert_eq!(verdict(&two), Err("2 servers say that they lead".to_owned()));
         assert_eq!(verdict(&[role("a:1", "standalone", "0x1")]), Ok(()));

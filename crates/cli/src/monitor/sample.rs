@@ -33,6 +33,31 @@ pub(crate) struct Sample {
     pub(crate) observers: Option<u64>,
     /// Only the `mntr` of Zebu tells.
     pub(crate) epoch: Option<u64>,
+    pub(crate) disk: DiskSample,
+}
+
+/// The state of a server's files since its start. Only `mntr` tells.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct DiskSample {
+    /// Milliseconds of the longest fsync of the log.
+    pub(crate) fsync_ms_max: Option<u64>,
+    /// Fsyncs above `fsync.warningthresholdms`.
+    pub(crate) slow_fsyncs: Option<u64>,
+    /// Snapshots that could not be written.
+    pub(crate) snapshot_errors: Option<u64>,
+    /// Transactions or files whose digest differs from the tree's.
+    pub(crate) digest_mismatches: Option<u64>,
+}
+
+impl DiskSample {
+    fn of_mntr(text: &str) -> DiskSample {
+        DiskSample {
+            fsync_ms_max: mntr_number(text, "zk_max_fsynctime"),
+            slow_fsyncs: mntr_number(text, "zk_fsync_threshold_exceed_count"),
+            snapshot_errors: mntr_number(text, "zk_snapshot_error_count"),
+            digest_mismatches: mntr_number(text, "zk_digest_mismatches_count"),
+        }
+    }
 }
 
 /// Asks a server.
@@ -44,6 +69,7 @@ pub(crate) fn take(address: &str, tls: Option<&TlsConnector>) -> Result<Sample, 
         sample.followers = mntr_number(&text, "zk_synced_followers");
         sample.observers = mntr_number(&text, "zk_synced_observers");
         sample.epoch = mntr_number(&text, "zk_epoch");
+        sample.disk = DiskSample::of_mntr(&text);
     }
     Ok(sample)
 }
@@ -89,6 +115,7 @@ fn parse_srvr(text: &str, at: Instant) -> Result<Sample, String> {
         followers: None,
         observers: None,
         epoch: None,
+        disk: DiskSample::default(),
     })
 }
 

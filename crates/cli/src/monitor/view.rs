@@ -118,6 +118,7 @@ mod tests {
             followers: None,
             observers: None,
             epoch: None,
+            disk: Default::default(),
         }
     }
 

@@ -121,6 +121,11 @@ pub(crate) struct Recorded {
 impl Recorded {
     /// The request as it was sent, with other credentials if they are given.
     pub(crate) fn request(&self, authorization: Option<&str>) -> Vec<u8> {
+        self.request_with(authorization, self.body.as_bytes())
+    }
+
+    /// The request with another body: recorded snapshots are files of their own.
+    pub(crate) fn request_with(&self, authorization: Option<&str>, body: &[u8]) -> Vec<u8> {
         let mut text = String::new();
         for line in &self.head {
             match (line.split_once(": "), authorization) {
@@ -132,9 +137,9 @@ impl Recorded {
             text += "Connection: close\r\n";
         }
         if self.head[0].starts_with("P") {
-            text += &format!("Content-Length: {}\r\n", self.body.len());
+            text += &format!("Content-Length: {}\r\n", body.len());
         }
-        format!("{text}\r\n{}", self.body).into_bytes()
+        [format!("{text}\r\n").as_bytes(), body].concat()
     }
 }
 

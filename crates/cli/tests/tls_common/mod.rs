@@ -1,10 +1,10 @@
-//! A certificate authority and a blocking TLS client for tests.
+//! A certificate authority, a server with a TLS port and a blocking TLS client for tests.
 #![allow(dead_code, reason = "every test file uses its own part of this")]
 
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use rcgen::{
 };
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned, SupportedProtocolVersion};
+use tempfile::TempDir;
 use zebu_proto::client::{ConnectResponse, ReplyHeader, RequestHeader};
 use zebu_proto::{Jute, OpCode, Reader};
 use zebu_security::secret::SecretText;
@@ -22,6 +23,9 @@ use zebu_security::verify::{
     CertificatePolicy, CertificateUsage, JavaServerVerifier, NameCheck, OwnCertificate, RevocationMode,
 };
 use zebu_testing::raw::new_session_request;
+use zebu_testing::{ServerProcess, ServerProcessBuilder, port};
+
+use crate::common::server;
 
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(30);
 pub(crate) const BOTH_VERSIONS: [&SupportedProtocolVersion; 2] =
@@ -84,6 +88,60 @@ pub(crate) fn write_private(path: &Path, content: &str) {
     fs::write(&new, content).unwrap();
     fs::set_permissions(&new, fs::Permissions::from_mode(0o600)).unwrap();
     fs::rename(&new, path).unwrap();
+}
+
+/// A server with a plain port and a TLS port, its authority and its files.
+pub(crate) struct SecureServer {
+    pub(crate) server: ServerProcess,
+    pub(crate) secure: SocketAddr,
+    pub(crate) authority: TestAuthority,
+    pub(crate) folder: TempDir,
+}
+
+impl SecureServer {
+    pub(crate) fn start(lines: &[&str]) -> SecureServer {
+        let authority = TestAuthority::new("Test CA");
+        let (folder, secure) = (TempDir::new().unwrap(), port::free_address().unwrap());
+        let builder = with_tls(folder.path(), secure, &authority.server("localhost"), &authority.pem());
+        let server = lines.iter().fold(builder, |builder, line| builder.line(*line)).start().unwrap();
+        SecureServer { server, secure, authority, folder }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A client `CN=name,O=Zebu Test`.
+    pub(crate) fn client(&self, name: &str) -> Arc<ClientConfig> {
+        self.client_named(&[(DnType::OrganizationName, "Zebu Test"), (DnType::CommonName, name)])
+    }
+
+    /// A client with this subject.
+    pub(crate) fn client_named(&self, parts: &[(DnType, &str)]) -> Arc<ClientConfig> {
+        client_config(&self.authority.pem(), Some(&self.authority.client(parts)), &BOTH_VERSIONS)
+    }
+
+    pub(crate) fn metric(&self, name: &str) -> i64 {
+        metric(self.server.address(), name)
+    }
+}
+
+/// A server with the files of its TLS port in a folder. It takes any number of connections of one host.
+pub(crate) fn with_tls(folder: &Path, secure: SocketAddr, key: &str, trust: &str) -> ServerProcessBuilder {
+    write_private(&folder.join("server.pem"), key);
+    fs::write(folder.join("trust.pem"), trust).unwrap();
+    server()
+        .line(format!("secureClientPort={}", secure.port()))
+        .line("secureClientPortAddress=127.0.0.1")
+        .line("maxClientCnxns=0")
+        .line(format!("ssl.keyStore.location={}", folder.join("server.pem").display()))
+        .line(format!("ssl.trustStore.location={}", folder.join("trust.pem").display()))
+}
+
+/// A file of the certificates that OpenSSL and keytool made.
+pub(crate) fn fixture(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../security/testdata/certificates").join(name);
+    fs::read_to_string(path).unwrap()
 }
 
 /// What a client trusts and shows.

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use tracing::Instrument;
+use zebu_proto::client::Freshness;
 use zebu_proto::client::reply::GetAclResponse;
 use zebu_proto::{Acl, Jute, OpCode, Stat};
 
 use super::call::{ApiCall, WhenFull, put_path};
 use super::client::Client;
+use super::freshness::fresh_read;
 use super::pending::{Pending, sendable};
 use super::retry::{RepeatRule, RetryPolicy};
 use super::types::{AclList, Version};
@@ -17,6 +19,7 @@ use super::types::{AclList, Version};
 pub struct GetAcl {
     client: Client,
     path: String,
+    freshness: Freshness,
     retry: Arc<dyn RetryPolicy>,
 }
 
@@ -43,7 +46,12 @@ impl Client {
     /// # Ok(()) });
     /// ```
     pub fn get_acl(&self, path: &str) -> GetAcl {
-        GetAcl { client: self.clone(), path: path.to_owned(), retry: self.retry.clone() }
+        GetAcl {
+            client: self.clone(),
+            path: path.to_owned(),
+            retry: self.retry.clone(),
+            freshness: self.reads,
+        }
     }
 
     /// Replaces a node's access control list.
@@ -78,7 +86,9 @@ impl GetAcl {
             Ok(full) => full,
             Err(error) => return Box::pin(async { Err(error) }),
         };
-        let call = ApiCall::new(OPERATION, &self.path, OpCode::GetAcl).body(|out| put_path(&full, out));
+        let call = ApiCall::new(OPERATION, &self.path, OpCode::GetAcl)
+            .body(|out| put_path(&full, out))
+            .fresh(self.freshness);
         let first = self.client.start(&call, when_full);
         let run = async move {
             let reply = self.client.run(&call, first, self.retry, RepeatRule::Always).await?;
@@ -117,5 +127,6 @@ impl SetAcl {
     }
 }
 
+fresh_read!(GetAcl);
 sendable!(GetAcl => AclList);
 sendable!(SetAcl => Stat);

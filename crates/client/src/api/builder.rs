@@ -7,10 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::{Semaphore, watch};
 use zebu_proto::Acl;
+use zebu_proto::client::Freshness;
 
 use super::cleanup::CleanupQueue;
 use super::client::{Client, ClientShared, ConnectError};
 use super::compression::Compression;
+use super::freshness::DiscoveredFeatures;
 use super::retry::{Retry, RetryPolicy};
 use crate::core::{
     Random, ReadOnlyServers, SaslLogin, SaslSettings, ServerList, SessionCredentials, SessionMachine,
@@ -39,6 +41,7 @@ pub struct ClientBuilder {
     retry: Arc<dyn RetryPolicy>,
     acl: Arc<[Acl]>,
     compression: Compression,
+    reads: Freshness,
     request_limit: usize,
     queue_limit: u32,
     seed: Option<u64>,
@@ -54,6 +57,7 @@ impl ClientBuilder {
             retry: Arc::new(Retry::default()),
             acl: Acl::open().into(),
             compression: Compression::None,
+            reads: Freshness::default(),
             request_limit: REQUEST_LIMIT,
             queue_limit: QUEUE_LIMIT,
             seed: None,
@@ -149,6 +153,23 @@ impl ClientBuilder {
     /// The ACL of nodes that are created without one (open to all).
     pub fn default_acl(mut self, acl: impl Into<Arc<[Acl]>>) -> ClientBuilder {
         self.acl = acl.into();
+        self
+    }
+
+    /// How fresh the answers to reads must be. A read may ask for more.
+    ///
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let servers = server.connect_string();
+    /// use zebu_client::{Client, Freshness};
+    ///
+    /// let client = Client::builder(&servers)?.reads(Freshness::LINEARIZABLE).connect().await?;
+    /// # client.create("/config").await?;
+    /// println!("{:?}", client.get("/config").await?.data);
+    /// # Ok(()) });
+    /// ```
+    pub fn reads(mut self, freshness: Freshness) -> ClientBuilder {
+        self.reads = freshness;
         self
     }
 
@@ -311,6 +332,7 @@ impl ClientBuilder {
             random: Mutex::new(random),
             has_fixed_seed: self.seed.is_some(),
             cleanup: CleanupQueue::default(),
+            features: DiscoveredFeatures::default(),
             plain_create: AtomicBool::new(false),
             connection_timeout: self.settings.connection_timeout,
             runtime: tokio::runtime::Handle::current(),
@@ -321,6 +343,7 @@ impl ClientBuilder {
             retry: self.retry,
             acl: self.acl,
             compression: self.compression,
+            reads: self.reads,
         };
         (client, driver)
     }

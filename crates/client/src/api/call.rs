@@ -5,10 +5,12 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
-use zebu_proto::{DecodeError, Jute, OpCode, Reader};
+use zebu_proto::client::Freshness;
+use zebu_proto::{DecodeError, ErrorCode, Jute, OpCode, Reader};
 
 use super::client::Client;
 use super::error::{Error, ErrorKind};
+use super::freshness::ReadSupport;
 use super::retry::{RepeatRule, RetryLoop, RetryPolicy};
 use crate::core::{
     CallFailure, CallOutcome, Cause, Delivery, ServerReply, SessionRequest, SessionState, WatchRegistration,
@@ -28,6 +30,8 @@ pub(crate) struct ApiCall {
     pub(crate) path: Box<str>,
     pub(crate) op: OpCode,
     pub(crate) body: Bytes,
+    /// How fresh the answer of a read must be. It is part of the body.
+    pub(crate) freshness: Freshness,
     pub(crate) watch: Option<(WatchRegistration, Arc<WatcherInbox>)>,
 }
 
@@ -36,6 +40,8 @@ pub(crate) enum CallAttempt {
     Sent(oneshot::Receiver<CallOutcome>),
     /// The queue is full, and the caller waits for capacity.
     QueueFull,
+    /// The features of the server are not known yet.
+    Undiscovered,
     Refused(Error),
 }
 
@@ -51,7 +57,14 @@ pub(crate) enum WhenFull {
 
 impl ApiCall {
     pub(crate) fn new(operation: &'static str, path: &str, op: OpCode) -> ApiCall {
-        ApiCall { operation, path: path.into(), op, body: Bytes::new(), watch: None }
+        ApiCall {
+            operation,
+            path: path.into(),
+            op,
+            body: Bytes::new(),
+            freshness: Freshness::default(),
+            watch: None,
+        }
     }
 
     pub(crate) fn body(mut self, encode: impl FnOnce(&mut Vec<u8>)) -> ApiCall {
@@ -107,6 +120,13 @@ impl Client {
         if size > limit {
             return CallAttempt::Refused(call.error(ErrorKind::TooLarge { size, limit }));
         }
+        if !call.freshness.is_any() {
+            match self.read_support(call) {
+                ReadSupport::Supported { .. } => {}
+                ReadSupport::Unsupported => return CallAttempt::Refused(self.unsupported(call)),
+                ReadSupport::Unknown => return CallAttempt::Undiscovered,
+            }
+        }
         match (self.shared.capacity.clone().try_acquire_many_owned(self.units(call)), when_full) {
             (Ok(permit), _) => self.enqueue(call, Some(permit)),
             (Err(_), WhenFull::Wait) => CallAttempt::QueueFull,
@@ -129,7 +149,13 @@ impl Client {
         if let Some(inbox) = &inbox {
             inbox.set_submitted();
         }
-        let disconnects_seen = self.shared.disconnects.load(Ordering::Acquire);
+        let disconnects_seen = match self.read_support(call) {
+            _ if call.freshness.is_any() => self.shared.disconnects.load(Ordering::Acquire),
+            // The request fails if it would leave on another connection, whose server may not know it.
+            ReadSupport::Supported { disconnects } => disconnects,
+            ReadSupport::Unsupported => return CallAttempt::Refused(self.unsupported(call)),
+            ReadSupport::Unknown => return CallAttempt::Undiscovered,
+        };
         let request = SessionRequest { op: call.op, body: call.body.clone(), watch, disconnects_seen };
         match self.shared.commands.send(DriverCommand::Submit { request, inbox, completion }) {
             Ok(()) => CallAttempt::Sent(receiver),
@@ -159,15 +185,27 @@ impl Client {
 
     /// Waits for the outcome of an attempt. Server errors are in the reply's code.
     async fn wait_for_outcome(&self, call: &ApiCall, attempt: CallAttempt) -> Result<ServerReply, Error> {
+        if let CallAttempt::Undiscovered = attempt {
+            self.discover_features().await?;
+        }
         let receiver = match attempt {
             CallAttempt::Sent(receiver) => receiver,
             CallAttempt::Refused(error) => return Err(error),
-            CallAttempt::QueueFull => {
+            CallAttempt::QueueFull | CallAttempt::Undiscovered => {
                 let permit = self.shared.capacity.clone().acquire_many_owned(self.units(call)).await;
                 match self.enqueue(call, permit.ok()) {
                     CallAttempt::Sent(receiver) => receiver,
                     CallAttempt::Refused(error) => return Err(error),
                     CallAttempt::QueueFull => return Err(self.closed_error(call)),
+                    // The connection was lost since the discovery.
+                    CallAttempt::Undiscovered => {
+                        let failure = CallFailure {
+                            cause: Cause::ConnectionLost,
+                            delivery: Delivery::NotSent,
+                            server: None,
+                        };
+                        return Err(Error::from_failure(failure, call.operation, &call.path));
+                    }
                 }
             }
         };
@@ -192,6 +230,11 @@ impl Client {
         let reply = self.wait_for_outcome(call, attempt).await?;
         match reply.code {
             0 => Ok(reply),
+            code if code == ErrorCode::Unimplemented.wire() && !call.freshness.is_any() => {
+                // The leader has changed since the discovery.
+                self.shared.features.forget();
+                Err(self.unsupported(call).with_server(&reply.server))
+            }
             code => Err(Error::from_code(code, call.operation, &call.path, &reply.server)),
         }
     }

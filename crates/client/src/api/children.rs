@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use tracing::Instrument;
+use zebu_proto::client::Freshness;
 use zebu_proto::client::reply::GetChildren2Response;
 use zebu_proto::{Jute, OpCode};
 
 use super::call::{ApiCall, WhenFull, put_path_and_watch};
 use super::client::Client;
 use super::error::Error;
+use super::freshness::fresh_read;
 use super::pending::{Pending, sendable};
 use super::retry::{RepeatRule, RetryPolicy};
 use super::types::ChildList;
@@ -22,6 +24,7 @@ const OPERATION: &str = "children";
 pub struct Children {
     client: Client,
     path: String,
+    freshness: Freshness,
     retry: Arc<dyn RetryPolicy>,
 }
 
@@ -40,7 +43,12 @@ impl Client {
     /// # Ok(()) });
     /// ```
     pub fn children(&self, path: &str) -> Children {
-        Children { client: self.clone(), path: path.to_owned(), retry: self.retry.clone() }
+        Children {
+            client: self.clone(),
+            path: path.to_owned(),
+            retry: self.retry.clone(),
+            freshness: self.reads,
+        }
     }
 }
 
@@ -53,6 +61,7 @@ impl Children {
     fn call(&self, full: &str, watch: bool) -> ApiCall {
         ApiCall::new(OPERATION, &self.path, OpCode::GetChildren2)
             .body(|out| put_path_and_watch(full, watch, out))
+            .fresh(self.freshness)
     }
 
     fn read(call: &ApiCall, reply: &ServerReply) -> Result<ChildList, Error> {
@@ -104,5 +113,6 @@ impl WatchedChildren {
     }
 }
 
+fresh_read!(Children);
 sendable!(Children => ChildList);
 sendable!(WatchedChildren => (ChildList, OneshotWatcher));

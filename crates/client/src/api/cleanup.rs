@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use zebu_proto::client::Freshness;
 use zebu_proto::{Acl, ErrorCode};
 
 use super::client::{Client, ClientShared};
@@ -250,6 +251,7 @@ async fn run(shared: Weak<ClientShared>) {
             retry: Arc::new(Retry::Never),
             acl: Acl::open().into(),
             compression: Compression::None,
+            reads: Freshness::default(),
         };
         pause = match client.run_cleanup_task(&task).await {
             CleanupOutcome::Done => {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, oneshot, watch};
+use zebu_proto::client::Freshness;
 use zebu_proto::{Acl, OpCode};
 
 use super::builder::ClientBuilder;
@@ -13,6 +14,7 @@ use super::call::{ApiCall, CallAttempt};
 use super::cleanup::CleanupQueue;
 use super::compression::Compression;
 use super::error::{Error, ErrorKind};
+use super::freshness::DiscoveredFeatures;
 use super::retry::RetryPolicy;
 use crate::core::{
     ConnectStringError, Random, SaslRefusal, ServerList, SessionCredentials, SessionInfo, SessionState,
@@ -45,6 +47,7 @@ pub(crate) struct ClientShared {
     /// Whether the caller chose the seed, so that names are reproducible.
     pub(crate) has_fixed_seed: bool,
     pub(crate) cleanup: CleanupQueue,
+    pub(crate) features: DiscoveredFeatures,
     /// Set once a server has refused create2 (before 3.5).
     pub(crate) plain_create: AtomicBool,
     pub(crate) connection_timeout: Duration,
@@ -94,6 +97,8 @@ pub struct Client {
     pub(crate) retry: Arc<dyn RetryPolicy>,
     pub(crate) acl: Arc<[Acl]>,
     pub(crate) compression: Compression,
+    /// How fresh the answers to reads must be, unless a read says otherwise.
+    pub(crate) reads: Freshness,
 }
 
 impl std::fmt::Debug for Client {

@@ -37,6 +37,9 @@ pub enum ErrorKind {
     BadReply(Arc<str>),
     /// The data does not decompress.
     BadCompression(Arc<str>),
+    /// The connected server, or its leader, cannot answer a read as fresh as requested. Nothing was read. A
+    /// sync before a plain read is the best that every server can do.
+    UnsupportedFreshness,
     /// An operation of a transaction failed; the transaction had no effect.
     Transaction {
         /// The index of the operation, from zero.
@@ -152,6 +155,11 @@ impl Error {
         matches!(self.0.kind, ErrorKind::NotSent(_))
     }
 
+    /// Whether the server cannot answer a read as fresh as requested.
+    pub fn is_unsupported_freshness(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::UnsupportedFreshness)
+    }
+
     /// Whether the session has ended: its ephemeral nodes and one-shot watches are gone.
     pub fn is_session_fatal(&self) -> bool {
         match &self.0.kind {
@@ -196,6 +204,12 @@ impl fmt::Display for Error {
             }
             ErrorKind::BadReply(what) => write!(f, ": the reply does not decode: {what}")?,
             ErrorKind::BadCompression(what) => write!(f, ": the data does not decompress: {what}")?,
+            ErrorKind::UnsupportedFreshness => {
+                write!(
+                    f,
+                    ": the server or its leader cannot answer a read this fresh; use sync and a plain read"
+                )?;
+            }
             ErrorKind::Transaction { index, code } => write!(f, ": operation {index} failed: {code}")?,
         }
         match (&context.server, &context.last_error) {

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use tracing::Instrument;
+use zebu_proto::client::Freshness;
 use zebu_proto::{ErrorCode, Jute, OpCode, Stat};
 
 use super::call::{ApiCall, CallAttempt, WhenFull, put_path_and_watch};
 use super::client::Client;
 use super::error::Error;
+use super::freshness::fresh_read;
 use super::pending::{Pending, sendable};
 use super::retry::{RepeatRule, RetryPolicy};
 use super::watch::{OneshotWatcher, WatcherHandle};
@@ -20,6 +22,7 @@ const OPERATION: &str = "exists";
 pub struct Exists {
     client: Client,
     path: String,
+    freshness: Freshness,
     retry: Arc<dyn RetryPolicy>,
 }
 
@@ -42,7 +45,12 @@ impl Client {
     /// # Ok(()) });
     /// ```
     pub fn exists(&self, path: &str) -> Exists {
-        Exists { client: self.clone(), path: path.to_owned(), retry: self.retry.clone() }
+        Exists {
+            client: self.clone(),
+            path: path.to_owned(),
+            retry: self.retry.clone(),
+            freshness: self.reads,
+        }
     }
 }
 
@@ -53,7 +61,9 @@ impl Exists {
     }
 
     fn call(&self, full: &str, watch: bool) -> ApiCall {
-        ApiCall::new(OPERATION, &self.path, OpCode::Exists).body(|out| put_path_and_watch(full, watch, out))
+        ApiCall::new(OPERATION, &self.path, OpCode::Exists)
+            .body(|out| put_path_and_watch(full, watch, out))
+            .fresh(self.freshness)
     }
 
     async fn run(
@@ -108,5 +118,6 @@ impl WatchedExists {
     }
 }
 
+fresh_read!(Exists);
 sendable!(Exists => Option<Stat>);
 sendable!(WatchedExists => (Option<Stat>, OneshotWatcher));

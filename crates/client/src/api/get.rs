@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use tracing::Instrument;
+use zebu_proto::client::Freshness;
 use zebu_proto::{DecodeError, Jute, OpCode, Reader, Stat};
 
 use super::call::{ApiCall, WhenFull, put_path_and_watch};
 use super::client::Client;
 use super::compression::Compression;
 use super::error::Error;
+use super::freshness::fresh_read;
 use super::pending::{Pending, sendable};
 use super::retry::{RepeatRule, RetryPolicy};
 use super::types::NodeData;
@@ -23,6 +25,7 @@ pub struct Get {
     client: Client,
     path: String,
     compression: Compression,
+    freshness: Freshness,
     retry: Arc<dyn RetryPolicy>,
 }
 
@@ -39,7 +42,7 @@ impl Client {
     /// ```
     pub fn get(&self, path: &str) -> Get {
         let (compression, retry) = (self.compression, self.retry.clone());
-        Get { client: self.clone(), path: path.to_owned(), compression, retry }
+        Get { client: self.clone(), path: path.to_owned(), compression, retry, freshness: self.reads }
     }
 }
 
@@ -56,7 +59,9 @@ impl Get {
     }
 
     fn call(&self, full: &str, watch: bool) -> ApiCall {
-        ApiCall::new(OPERATION, &self.path, OpCode::GetData).body(|out| put_path_and_watch(full, watch, out))
+        ApiCall::new(OPERATION, &self.path, OpCode::GetData)
+            .body(|out| put_path_and_watch(full, watch, out))
+            .fresh(self.freshness)
     }
 
     fn read(&self, call: &ApiCall, reply: &ServerReply) -> Result<NodeData, Error> {
@@ -119,5 +124,6 @@ impl WatchedGet {
     }
 }
 
+fresh_read!(Get);
 sendable!(Get => NodeData);
 sendable!(WatchedGet => (NodeData, OneshotWatcher));

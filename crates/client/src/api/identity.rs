@@ -46,7 +46,9 @@ impl Client {
     #[tracing::instrument(level = "debug", skip_all, fields(prefix = %prefix))]
     pub async fn ephemerals(&self, prefix: &str) -> Result<Vec<String>, Error> {
         let full = self.resolve("ephemerals", prefix)?;
-        let call = ApiCall::new("ephemerals", prefix, OpCode::GetEphemerals).body(|out| put_path(&full, out));
+        let call = ApiCall::new("ephemerals", prefix, OpCode::GetEphemerals)
+            .body(|out| put_path(&full, out))
+            .fresh(self.reads);
         let reply =
             self.run(&call, self.start_awaited(&call), self.retry.clone(), RepeatRule::Always).await?;
         let paths = call.decode(&reply, Vec::<Box<str>>::decode)?;
@@ -66,7 +68,8 @@ impl Client {
     pub async fn count_descendants(&self, path: &str) -> Result<u32, Error> {
         let full = self.resolve("count descendants", path)?;
         let op = OpCode::GetAllChildrenNumber;
-        let call = ApiCall::new("count descendants", path, op).body(|out| put_path(&full, out));
+        let call =
+            ApiCall::new("count descendants", path, op).body(|out| put_path(&full, out)).fresh(self.reads);
         let reply =
             self.run(&call, self.start_awaited(&call), self.retry.clone(), RepeatRule::Always).await?;
         let count = call.decode(&reply, i32::decode)?;

@@ -13,6 +13,7 @@ mod delete;
 mod ensemble;
 mod error;
 mod exists;
+mod freshness;
 mod get;
 mod identity;
 mod keep_lease;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tracing::Instrument;
+use zebu_proto::client::Freshness;
 use zebu_proto::client::multi::{MULTI_END, MultiHeader};
 use zebu_proto::client::{MultiReply, decode_multi_replies};
 use zebu_proto::{Jute, OpCode};
@@ -12,6 +13,7 @@ use zebu_proto::{Jute, OpCode};
 use super::call::{ApiCall, WhenFull, put_path_and_watch};
 use super::client::Client;
 use super::error::{Error, ErrorKind};
+use super::freshness::fresh_read;
 use super::pending::{Pending, sendable};
 use super::retry::{RepeatRule, RetryPolicy};
 use super::types::NodeData;
@@ -45,6 +47,7 @@ enum ReadKind {
 pub struct MultiRead {
     client: Client,
     reads: Vec<(ReadKind, String)>,
+    freshness: Freshness,
     retry: Arc<dyn RetryPolicy>,
 }
 
@@ -65,7 +68,12 @@ impl Client {
     /// # Ok(()) });
     /// ```
     pub fn multi_read(&self) -> MultiRead {
-        MultiRead { client: self.clone(), reads: Vec::new(), retry: self.retry.clone() }
+        MultiRead {
+            client: self.clone(),
+            reads: Vec::new(),
+            retry: self.retry.clone(),
+            freshness: self.reads,
+        }
     }
 }
 
@@ -97,7 +105,7 @@ impl MultiRead {
             put_path_and_watch(&full, false, &mut body);
         }
         MULTI_END.encode(&mut body);
-        Ok(ApiCall::new(OPERATION, "", OpCode::MultiRead).body(|out| *out = body))
+        Ok(ApiCall::new(OPERATION, "", OpCode::MultiRead).body(|out| *out = body).fresh(self.freshness))
     }
 
     fn begin(self, when_full: WhenFull) -> Pending<MultiReadResults> {
@@ -187,4 +195,5 @@ impl MultiReadResults {
     }
 }
 
+fresh_read!(MultiRead);
 sendable!(MultiRead => MultiReadResults);

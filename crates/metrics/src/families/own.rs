@@ -123,6 +123,13 @@ pub(super) const FAMILIES: &[Family] = &[
     hidden(every("zebu_last_zxid_counter", Gauge, "The counter of the last applied zxid.")),
     hidden(every("zebu_zxid_remaining", Gauge, "Transactions until the epoch has no zxid left.")),
     hidden(every("zebu_bad_frames", Counter, "Connections closed because their bytes were no request.")),
+    hidden(every("zebu_slow_requests", Counter, "Requests that took `zebu.slowRequestMs` or longer.")),
+    hidden(every("zebu_large_replies", Counter, "Replies of `zebu.largeReplyBytes` or more.")),
+    hidden(every(
+        "zebu_watches_refused",
+        Counter,
+        "Requests for a watch beyond `zebu.maxWatchesPerConnection`.",
+    )),
     hidden(every("zebu_slow_fsyncs", Counter, "Fsyncs above `fsync.warningthresholdms`.")),
     hidden(every("zebu_fsync_duration_seconds", Histogram, "One fsync of the transaction log.")),
     hidden(every("zebu_disk_queue_duration_seconds", Histogram, "A batch from the disk queue to durable.")),

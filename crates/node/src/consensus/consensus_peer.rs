@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use zebu_proto::quorum::Packet;
+use zebu_proto::quorum::{Packet, PeerAnnouncement};
 use zebu_proto::{SessionId, Zxid};
 use zebu_zab::{Action, Configuration, EncodedTxn, LinkId, Peer, PeerEvent, PeerStatus, PingNumber};
 
@@ -40,6 +40,10 @@ pub trait ConsensusPeer: Debug + Send {
     fn start_quorum_check(&mut self, now_ms: i64, out: &mut Vec<Action>) -> PingNumber;
     /// Whether a quorum has answered this ping or a later one.
     fn quorum_has_answered(&self, ping: PingNumber) -> bool;
+    /// What the leader has told about itself; the own announcement of a leader.
+    fn leader_announcement(&self) -> Option<PeerAnnouncement> {
+        None
+    }
     /// Reports that the recovered data differs from the leader's. Returns whether the data is quarantined.
     fn quarantine_data(&mut self, _: i64, _: &mut Vec<Action>) -> bool {
         false
@@ -125,6 +129,10 @@ impl ConsensusPeer for Peer {
 
     fn quorum_has_answered(&self, ping: PingNumber) -> bool {
         self.quorum_has_answered(ping)
+    }
+
+    fn leader_announcement(&self) -> Option<PeerAnnouncement> {
+        self.leader_announcement()
     }
 
     fn quarantine_data(&mut self, now_ms: i64, out: &mut Vec<Action>) -> bool {

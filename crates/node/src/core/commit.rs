@@ -66,7 +66,9 @@ impl Node {
         if let NodeRole::Primary(primary) = &mut self.role {
             primary.mark_applied(replica.last_zxid(), &self.state.metrics);
         }
-        self.process_effects(&mut ServeContext { replica, connections, now });
+        let mut context = ServeContext { replica, connections, now };
+        self.process_effects(&mut context);
+        self.start_read_checks(&mut context);
         Ok(applied)
     }
 

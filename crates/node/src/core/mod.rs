@@ -11,6 +11,7 @@ mod error;
 mod reply;
 mod role;
 mod state;
+mod suspend;
 
 pub(crate) use batch::BatchBuilder;
 pub use batch::{AfterAppend, LogBatch};
@@ -28,13 +29,13 @@ use crate::audit::{AuditEvent, WriteAdmission};
 use crate::clock::Now;
 use crate::connect::AdmittedConnect;
 use crate::connection::{ConnectionId, Connections, DisconnectReason};
-use crate::consensus::{Consensus, ConsensusPeer, EnsembleMember, Standalone};
+use crate::consensus::{Consensus, ConsensusPeer, EnsembleMember, RequestOrigin, Standalone};
 use crate::context::ServeContext;
 use crate::ensemble::Effect;
 use crate::notice::OperatorNotice;
 use crate::pending_request::AnsweredRequests;
 use crate::primary::Primary;
-use crate::receive::SubmittedRequest;
+use crate::receive::{RequestKind, SubmittedRequest};
 use crate::replica::Replica;
 use crate::serving_mode::ServingMode;
 use crate::session::TrackerReport;
@@ -120,6 +121,7 @@ impl Node {
             }
             ClientEvent::Request(submitted) => self.handle_request(submitted, context),
             ClientEvent::Disconnected { connection, session, touched_ms } => {
+                self.disconnect_fences(connection);
                 if let Some(member) = self.state.member_mut() {
                     member.connections.remove(&connection);
                 }
@@ -173,6 +175,8 @@ impl Node {
             self.process_effects(context);
         }
         self.enter_read_only_if_due(context.now);
+        self.expire_fences(context);
+        self.start_read_checks(context);
         match &mut self.role {
             NodeRole::Primary(primary) => primary.tick(&mut self.state, context),
             NodeRole::Learner(learner) => learner.tick(context),
@@ -192,6 +196,7 @@ impl Node {
             NodeRole::Suspended(suspended) => suspended.next_deadline(),
             NodeRole::NotServing => self.read_only_deadline(),
         };
+        let role = role.min(self.state.fences.next_deadline());
         match &self.state.consensus {
             Consensus::Standalone(_) => role,
             Consensus::Member(member) => role.min(member.peer.next_deadline()),
@@ -388,7 +393,7 @@ impl Node {
         }
     }
 
-    fn handle_request(
+    pub(crate) fn handle_request(
         &mut self,
         submitted: SubmittedRequest,
         context: &mut ServeContext<'_, impl Connections>,
@@ -398,6 +403,17 @@ impl Node {
             self.state.metrics.stale_requests.increment();
             self.state.completed_requests.add(submitted.charged_bytes);
             return;
+        }
+        if self.state.fences.must_hold(&submitted) {
+            return self.state.fences.hold(submitted);
+        }
+        if matches!(submitted.kind, RequestKind::Fence(_)) && matches!(self.role, NodeRole::Suspended(_)) {
+            // A fresh state needs a leader; the client finds a server that has one.
+            let origin = RequestOrigin::Request(submitted.pending());
+            return self.state.abort_request(origin, context.connections);
+        }
+        if let RequestKind::Fence(fence) = submitted.kind {
+            return self.begin_fence(submitted, fence, context);
         }
         if let Some(audit) = &mut self.state.audit
             && audit.begin(&submitted) == WriteAdmission::Refused

@@ -7,9 +7,10 @@ use zebu_proto::txn::{SubTxn, Txn};
 use zebu_proto::{ErrorCode, Jute, OpCode};
 use zebu_tree::TxnOutcome;
 
-use crate::connection::{ClientConnection, DisconnectReason, RequestMeta};
+use crate::connection::{ClientConnection, DisconnectReason, RequestMeta, WriteSlot};
 use crate::replica::Replica;
 use crate::shape::ReplyShape;
+use crate::traffic::SentReply;
 
 /// A transaction that was just applied.
 #[derive(Clone, Copy)]
@@ -46,7 +47,8 @@ pub(crate) fn reply_to_write(
     now_ms: i64,
 ) {
     replica.metrics.requests_in_queue.record(connection.queued_requests() as u64);
-    let Some((meta, shape)) = connection.pop_write(slot) else { return };
+    let Some(WriteSlot { meta, shape, path }) = connection.pop_write(slot) else { return };
+    let sent = SentReply { meta, now_ms, outbox_before: connection.outbox_len() };
     // Stats show no operation for a failed write.
     let op = if matches!(applied.outcome, TxnOutcome::Error(_)) { None } else { meta.op };
     let meta = RequestMeta { op, ..meta };
@@ -60,6 +62,7 @@ pub(crate) fn reply_to_write(
             }
         })
     });
+    replica.observe_reply(connection, path.as_deref(), sent);
     if mismatch {
         connection.close(DisconnectReason::ReplyMismatch);
         return;
@@ -72,7 +75,8 @@ pub(crate) fn reply_to_write(
 
 /// Answers the sync in a slot, and the reads behind it.
 pub(crate) fn reply_to_sync(connection: &mut ClientConnection, slot: u64, replica: &Replica, now_ms: i64) {
-    let Some((meta, shape)) = connection.pop_write(slot) else { return };
+    let Some(WriteSlot { meta, shape, .. }) = connection.pop_write(slot) else { return };
+    let sent = SentReply { meta, now_ms, outbox_before: connection.outbox_len() };
     let ReplyShape::Sync(path) = shape else {
         connection.close(DisconnectReason::ReplyMismatch);
         return;
@@ -81,6 +85,7 @@ pub(crate) fn reply_to_sync(connection: &mut ClientConnection, slot: u64, replic
         encode_buffer(path.as_deref().map(str::as_bytes), out);
         Ok(())
     });
+    replica.observe_reply(connection, path.as_deref(), sent);
     replica.run_ready_requests(connection, now_ms);
 }
 

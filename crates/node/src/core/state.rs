@@ -14,6 +14,7 @@ use crate::clock::Now;
 use crate::connection::{Connections, DisconnectReason, ServingTerm};
 use crate::consensus::{Consensus, EnsembleMember, RequestOrigin};
 use crate::context::ServeContext;
+use crate::freshness::ReadFences;
 use crate::metrics::NodeMetrics;
 use crate::notice::OperatorNotices;
 use crate::pending_request::{AnsweredRequests, PendingRequest};
@@ -43,6 +44,8 @@ pub(crate) struct NodeState {
     /// `None` without audit log.
     pub(crate) audit: Option<Box<AuditTrail>>,
     pub(crate) metrics: Arc<NodeMetrics>,
+    /// Reads that wait until the state is fresh enough.
+    pub(crate) fences: ReadFences,
 }
 
 impl NodeState {
@@ -68,6 +71,7 @@ impl NodeState {
             notices: OperatorNotices::default(),
             audit: None,
             metrics: replica.metrics.clone(),
+            fences: ReadFences::default(),
             settings,
         }
     }

@@ -35,7 +35,8 @@ impl Node {
                 | NodeRole::Suspended(_)
                 | NodeRole::NotServing => false,
             };
-            if !has_run_deferred {
+            let has_passed_fences = self.pass_fences(context);
+            if !has_run_deferred && !has_passed_fences {
                 return;
             }
         }

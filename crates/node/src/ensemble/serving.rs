@@ -1,7 +1,7 @@
 //! Begins and ends the service of an ensemble member. A role begins with the current tree and ends as a
 //! whole.
 
-use zebu_proto::quorum::Packet;
+use zebu_proto::quorum::{Capabilities, Packet};
 use zebu_proto::{ServerId, Zxid};
 use zebu_zab::{LinkId, ServingRole};
 
@@ -29,6 +29,7 @@ impl Node {
             let serving_term = self.state.serving_term(serving.into());
             suspended.into_kept(serving_term, &mut self.state, context.connections)
         });
+        context.replica.freshness.begin_role(self.has_strict_leader());
         match serving {
             ServingRole::Leading { .. } => {
                 let mut primary = Primary::new(&self.state, serving.into(), context.replica, context.now);
@@ -120,11 +121,14 @@ impl Node {
             CommitItem::Serve(_) | CommitItem::FromLearner { .. } => false,
             CommitItem::Transaction(_) | CommitItem::Invalid(_) | CommitItem::StreamSnapshot { .. } => true,
         });
-        if member.peer.has_resigned() {
+        let has_resigned = member.peer.has_resigned();
+        // A read that waits for a fresh state cannot outlive the role.
+        self.drop_fences(context.connections);
+        if has_resigned {
             // The server is about to stop.
             self.close_kept(context.connections);
         } else {
-            self.suspend(context);
+            self.keep_connections(context);
         }
         let Some(member) = self.state.member_mut() else { return };
         if let NodeRole::Suspended(_) = self.role {
@@ -149,12 +153,14 @@ impl Node {
     }
 
     /// Keeps the connections of a learner that has lost its leader.
-    fn suspend(&mut self, context: &mut ServeContext<'_, impl Connections>) {
+    fn keep_connections(&mut self, context: &mut ServeContext<'_, impl Connections>) {
         if !matches!(&self.role, NodeRole::Learner(learner) if learner.can_keep_connections()) {
             return;
         }
         let Some(member) = self.state.member_mut() else { return };
         let mut served = std::mem::take(&mut member.connections);
+        // Without a leader no read proves how old its state is.
+        context.replica.freshness.begin_role(false);
         if let NodeRole::Learner(learner) = std::mem::replace(&mut self.role, NodeRole::NotServing) {
             let suspended = SuspendedRole::new(learner, &mut served, &mut self.state, context);
             if suspended.is_over() {
@@ -167,6 +173,12 @@ impl Node {
             member.connections = served;
         }
         self.effect(Effect::Serve(ServeEffect::Stop));
+    }
+
+    /// Whether the leader has announced that it answers a sync only after a quorum check.
+    fn has_strict_leader(&self) -> bool {
+        let leader = self.state.member().and_then(|member| member.peer.leader_announcement());
+        leader.is_some_and(|leader| leader.capabilities.has(Capabilities::STRICT_SYNC))
     }
 
     /// Handles a learner's packet, or queues it until this server serves.

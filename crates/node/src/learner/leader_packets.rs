@@ -4,7 +4,7 @@
 use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
 
-use super::{LearnerRole, send_to_leader};
+use super::{LearnerRole, PendingSync, send_to_leader};
 use crate::connect::PendingConnect;
 use crate::connection::{Connections, DisconnectReason};
 use crate::context::ServeContext;
@@ -59,12 +59,14 @@ impl LearnerRole {
                 let touched = self.take_touched(state.settings.tick_ms, context);
                 send_to_leader(state, Packet::PingReply { zxid, touched });
             }
-            Packet::Sync => {
-                if let Some(sync) = self.pending_syncs.pop_front() {
+            Packet::Sync => match self.pending_syncs.pop_front() {
+                Some(PendingSync::Fences) => state.fences.leader_answered(after),
+                None => {}
+                Some(PendingSync::Client(sync)) => {
                     let kind = LeaderReplyKind::Synced(sync.pending);
                     self.queue_leader_reply(state, LeaderReply { after, kind }, context);
                 }
-            }
+            },
             Packet::Revalidated { session, valid } if is_question(session) => {
                 self.move_records = if valid { MoveRecords::Kept } else { MoveRecords::Unknown };
             }

@@ -14,8 +14,9 @@ pub(crate) use resend::KeptClients;
 use std::collections::{BTreeMap, VecDeque};
 
 use zebu_proto::client::WriteRequest;
+use zebu_proto::jute::encode_bytes;
 use zebu_proto::quorum::{Packet, Touch};
-use zebu_proto::{ErrorCode, SessionId};
+use zebu_proto::{ErrorCode, OpCode, SessionId};
 use zebu_zab::ServingRole;
 
 use crate::connect::PendingConnect;
@@ -23,6 +24,7 @@ use crate::connection::Connections;
 use crate::consensus::RequestOrigin;
 use crate::context::ServeContext;
 use crate::core::NodeState;
+use crate::pending_request::PendingRequest;
 use crate::receive::{ForwardPayload, RequestKind, SubmittedRequest};
 use crate::serving_mode::ServingMode;
 use crate::session::{LocalSessions, MoveRecords, question_of};
@@ -30,7 +32,25 @@ use attached_session::AttachedSession;
 use forwarded_requests::ForwardedRequests;
 use leader_packets::LeaderReply;
 use local_session::LocalSessionOutcome;
-use resend::{PendingSync, RequestCopy};
+use resend::{PendingClientSync, RequestCopy};
+
+/// A sync that the leader has not answered.
+#[derive(Debug)]
+enum PendingSync {
+    /// The sync of a client.
+    Client(PendingClientSync),
+    /// The sync of a batch of fenced reads.
+    Fences,
+}
+
+impl PendingSync {
+    fn client(&self) -> Option<PendingRequest> {
+        match self {
+            PendingSync::Client(sync) => Some(sync.pending),
+            PendingSync::Fences => None,
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct LearnerRole {
@@ -97,7 +117,7 @@ impl LearnerRole {
             state.abort_request(origin, connections);
         }
         let replied = self.leader_replies.iter().filter_map(LeaderReply::sync_slot);
-        for request in replied.chain(self.pending_syncs.iter().map(|sync| sync.pending)) {
+        for request in replied.chain(self.pending_syncs.iter().filter_map(PendingSync::client)) {
             state.abort_request(RequestOrigin::Request(request), connections);
         }
         // Connections that wait for validation are closed with all others.
@@ -118,7 +138,7 @@ impl LearnerRole {
             return;
         }
         let request = match kind {
-            RequestKind::Sync => None,
+            RequestKind::Sync | RequestKind::Fence(_) => None,
             RequestKind::Write(WriteRequest::Refused(error)) => {
                 // A request that cannot be decoded is not forwarded.
                 return state.reply_error(pending, error, context);
@@ -147,11 +167,24 @@ impl LearnerRole {
         });
         // The request is queued before it is sent, so that the reply finds it.
         match kind {
-            None => self.pending_syncs.push_back(PendingSync { pending, session, xid, copy }),
+            None => {
+                let sync = PendingClientSync { pending, session, xid, copy };
+                self.pending_syncs.push_back(PendingSync::Client(sync));
+            }
             Some(kind) => self.forwarded.push_request(session, xid, kind, pending, copy),
         }
         let auth = Some(credentials.shared());
         send_to_leader(state, Packet::Request { session, cxid: xid, op, payload: record, auth });
+    }
+
+    /// Sends one sync for a batch of fenced reads, in the name of the first reader.
+    pub(crate) fn send_fence_sync(&mut self, state: &mut NodeState, first: &SubmittedRequest) {
+        self.pending_syncs.push_back(PendingSync::Fences);
+        let (session, cxid, op) = (first.session, first.xid, OpCode::Sync.wire());
+        let mut path = Vec::new();
+        encode_bytes(b"/", &mut path);
+        let auth = Some(first.credentials.shared());
+        send_to_leader(state, Packet::Request { session, cxid, op, payload: path.into(), auth });
     }
 }
 

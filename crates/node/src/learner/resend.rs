@@ -1,6 +1,7 @@
 //! The end of a learner role whose connections are kept, and the requests that the next leader gets. A
 //! request that no transaction of the next history answers was never committed, so it is sent again.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use zebu_proto::client::{ReadRequest, Request};
@@ -8,9 +9,9 @@ use zebu_proto::txn::TxnEntry;
 use zebu_proto::{Reader, SessionId};
 use zebu_tree::Credentials;
 
-use super::LearnerRole;
 use super::attached_session::AttachedSession;
 use super::forwarded_requests::UnansweredRequest;
+use super::{LearnerRole, PendingSync};
 use crate::connection::{ConnectionId, ConnectionSession, Connections, ServingTerm};
 use crate::consensus::RequestOrigin;
 use crate::context::ServeContext;
@@ -29,9 +30,9 @@ pub(super) struct RequestCopy {
     pub(super) received_ms: i64,
 }
 
-/// A sync that the leader has not answered.
+/// A sync of a client that the leader has not answered.
 #[derive(Debug)]
-pub(super) struct PendingSync {
+pub(super) struct PendingClientSync {
     pub(super) pending: PendingRequest,
     pub(super) session: SessionId,
     pub(super) xid: i32,
@@ -64,11 +65,17 @@ impl LearnerRole {
         for origin in self.forwarded.take_unrepeatable() {
             state.abort_request(origin, connections);
         }
-        let (repeatable, others) =
-            std::mem::take(&mut self.pending_syncs).into_iter().partition(|sync| sync.copy.is_some());
-        self.pending_syncs = repeatable;
-        for sync in others {
-            state.abort_request(RequestOrigin::Request(sync.pending), connections);
+        for sync in std::mem::take(&mut self.pending_syncs) {
+            match sync {
+                PendingSync::Client(sync) if sync.copy.is_some() => {
+                    self.pending_syncs.push_back(PendingSync::Client(sync));
+                }
+                PendingSync::Client(sync) => {
+                    state.abort_request(RequestOrigin::Request(sync.pending), connections);
+                }
+                // The caller has dropped the fenced reads.
+                PendingSync::Fences => {}
+            }
         }
         self.leader_replies.retain(|reply| reply.validated().is_none());
         // Their connections are in the handshake, and the caller closes those.
@@ -86,11 +93,15 @@ impl LearnerRole {
     ) {
         let Some(write) = self.forwarded.find(entry) else { return };
         let is_before = |sync: &PendingSync| {
-            sync.pending.connection == write.connection && sync.pending.slot < write.slot
+            sync.client()
+                .is_some_and(|pending| pending.connection == write.connection && pending.slot < write.slot)
         };
-        let (before, rest) = std::mem::take(&mut self.pending_syncs).into_iter().partition(is_before);
+        let (before, rest): (VecDeque<_>, _) =
+            std::mem::take(&mut self.pending_syncs).into_iter().partition(is_before);
         self.pending_syncs = rest;
-        for PendingSync { pending: PendingRequest { connection, slot, charged_bytes }, .. } in before {
+        for PendingRequest { connection, slot, charged_bytes } in
+            before.iter().filter_map(PendingSync::client)
+        {
             state.completed_requests.add(charged_bytes);
             context.connections.with(connection, |connection| {
                 if connection.is_first(slot) {
@@ -111,12 +122,18 @@ impl LearnerRole {
         for UnansweredRequest { session, cxid, origin, copy } in self.forwarded.into_unanswered() {
             match (origin, copy) {
                 (RequestOrigin::Request(pending), Some(copy)) => {
-                    requests.extend(copy.into_submitted(session, cxid, pending, term));
+                    match copy.into_submitted(session, cxid, pending, term) {
+                        Some(submitted) => requests.push(submitted),
+                        None => state.abort_request(origin, connections),
+                    }
                 }
                 (origin, _) => state.abort_request(origin, connections),
             }
         }
-        for PendingSync { pending, session, xid, copy } in self.pending_syncs {
+        for sync in self.pending_syncs {
+            let PendingSync::Client(PendingClientSync { pending, session, xid, copy }) = sync else {
+                continue;
+            };
             match copy {
                 Some(copy) => requests.extend(copy.into_submitted(session, xid, pending, term)),
                 None => state.abort_request(RequestOrigin::Request(pending), connections),
@@ -154,7 +171,14 @@ impl RequestCopy {
         let kind = match Request::decode(self.op, &mut Reader::new(&self.record)) {
             Ok(Request::Write(request)) => RequestKind::Write(request),
             Ok(Request::Read(ReadRequest::Sync(_))) => RequestKind::Sync,
-            Ok(Request::Read(_) | Request::Auth(_) | Request::Sasl(_)) | Err(_) => return None,
+            Ok(
+                Request::Read(_)
+                | Request::Auth(_)
+                | Request::Sasl(_)
+                | Request::With(..)
+                | Request::Hello(_),
+            )
+            | Err(_) => return None,
         };
         Some(SubmittedRequest {
             connection: pending.connection,

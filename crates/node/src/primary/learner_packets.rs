@@ -200,8 +200,14 @@ impl Primary {
         match Request::decode(op.map_or(0, OpCode::wire), &mut Reader::new(record)) {
             Ok(Request::Write(request)) => request,
             Err(RequestError::Undecodable) => WriteRequest::Refused(ErrorCode::MarshallingError),
-            Ok(Request::Read(_) | Request::Auth(_) | Request::Sasl(_))
-            | Err(RequestError::UnknownOp | RequestError::CloseSilently) => {
+            Ok(
+                Request::Read(_)
+                | Request::With(..)
+                | Request::Hello(_)
+                | Request::Auth(_)
+                | Request::Sasl(_),
+            )
+            | Err(RequestError::UnknownOp | RequestError::BadArguments | RequestError::CloseSilently) => {
                 WriteRequest::Refused(ErrorCode::Unimplemented)
             }
         }

@@ -204,7 +204,7 @@ impl Primary {
     ) {
         let unconfirmed = match submitted.kind {
             RequestKind::Sync => state.start_leadership_check(context.now),
-            RequestKind::Write(_) => None,
+            RequestKind::Write(_) | RequestKind::Fence(_) => None,
         };
         if unconfirmed.is_some() || self.deferred.contains(OrderingKey::Connection(submitted.connection)) {
             self.deferred.push(unconfirmed, DeferredRequest::Client(submitted));
@@ -235,6 +235,7 @@ impl Primary {
         }
         match kind {
             RequestKind::Sync => self.handle_sync(state, pending, context),
+            RequestKind::Fence(_) => unreachable!("the node begins a fence before the role sees it"),
             RequestKind::Write(request) => {
                 state.metrics.prep_queue_time.record_elapsed(context.now.monotonic_ms - received_ms);
                 match self.local_sessions.effect_of(session, &request) {

@@ -35,7 +35,9 @@ pub(crate) fn needs_leader(op: OpCode, session: Option<SessionId>, tree: &Tree) 
         | OpCode::SetWatches2
         | OpCode::AddWatch
         | OpCode::Auth
-        | OpCode::Sasl => false,
+        | OpCode::Sasl
+        | OpCode::Hello
+        | OpCode::With => false,
         // Clients may send these to no server; the error for that takes precedence.
         OpCode::Error | OpCode::CreateSession | OpCode::Check | OpCode::DeleteContainer => false,
     }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use zebu_node::{AuthEnforcement, ConsensusPeer, Effect, Node, NodeSettings, Replica, ServeContext};
-use zebu_proto::quorum::{Packet, ServerState};
+use zebu_proto::quorum::{Packet, PeerAnnouncement, ServerState};
 use zebu_proto::txn::{Txn, TxnDigest, TxnEntry, TxnHeader};
 use zebu_proto::{ServerId, SessionId, Zxid};
 use zebu_tree::{Policy, Tree};
@@ -42,6 +42,8 @@ pub(crate) struct Script {
     pub(crate) asked: u64,
     /// The last ping that a quorum has answered; `None` if each is answered at once.
     pub(crate) answered: Option<u64>,
+    /// The announcement of the leader.
+    pub(crate) announcement: Option<PeerAnnouncement>,
     io: u64,
     /// Whether the peer looks for a leader when its role has ended; otherwise it stops.
     pub(crate) goes_on: bool,
@@ -107,6 +109,10 @@ impl ConsensusPeer for Scripted {
 
     fn quorum_has_answered(&self, ping: PingNumber) -> bool {
         self.script().answered.is_none_or(|answered| answered >= ping.0)
+    }
+
+    fn leader_announcement(&self) -> Option<PeerAnnouncement> {
+        self.script().announcement
     }
 
     fn can_serve_read_only(&self) -> bool {

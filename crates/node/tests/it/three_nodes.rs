@@ -202,6 +202,7 @@ impl ThreeNodes {
             observer: zebu_zab::ObserverSettings::default(),
             last_counter: zebu_zab::LAST_COUNTER,
             dynamic_config: dynamic.cloned(),
+            announcement: Some(zebu_proto::quorum::PeerAnnouncement::CURRENT),
         };
         let empty = Disk { log: Vec::new(), accepted_epoch: 0, current_epoch: 0, trust: DiskTrust::Trusted };
         let all = || voting.iter().chain(&observing).copied();
@@ -389,6 +390,7 @@ impl ThreeNodes {
             if node.has_committed() {
                 node.commit(replica, connections, *now).unwrap();
             }
+            node.start_read_checks(&mut ServeContext { replica, connections, now: *now });
             node.take_effects(&mut orders);
             server.fixture.collect();
             if orders.is_empty() {
@@ -605,7 +607,12 @@ impl ThreeNodes {
     pub(crate) fn call(&mut self, id: ServerId, connection: ConnectionId, ask: Ask) -> Reply {
         let xid = self.send(id, connection, ask);
         self.settle();
-        let frame = self.server(id).fixture.received(connection).pop();
+        let mut frame = self.server(id).fixture.received(connection).pop();
+        if frame.is_none() {
+            // A quorum check may wait for the next millisecond.
+            self.run(1);
+            frame = self.server(id).fixture.received(connection).pop();
+        }
         let reply = frame.map(Frame::reply).expect("an answer");
         assert_eq!(reply.xid, xid);
         reply

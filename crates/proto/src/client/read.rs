@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use crate::client::multi::MultiReadOp;
 use crate::client::watch::{AddWatchMode, SetWatches, WatcherType};
+use crate::op::OpCode;
 
 /// Whether a read sets a one-shot watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,50 @@ pub enum ReadRequest<'a> {
 }
 
 impl ReadRequest<'_> {
+    /// Whether the answer depends on a node for which `is_listed` holds.
+    pub fn reads(&self, is_listed: impl Fn(&str) -> bool) -> bool {
+        match self {
+            ReadRequest::Exists(path, _)
+            | ReadRequest::GetData(path, _)
+            | ReadRequest::GetChildren(path, _)
+            | ReadRequest::GetChildren2(path, _)
+            | ReadRequest::GetAcl(path)
+            | ReadRequest::GetAllChildrenNumber(path) => is_listed(path),
+            ReadRequest::MultiRead(ops) => ops.iter().any(|op| match op {
+                MultiReadOp::GetData(path) | MultiReadOp::GetChildren(path) => is_listed(path),
+            }),
+            ReadRequest::GetEphemerals(_)
+            | ReadRequest::Sync(_)
+            | ReadRequest::Ping
+            | ReadRequest::WhoAmI
+            | ReadRequest::CheckWatches(..)
+            | ReadRequest::RemoveWatches(..)
+            | ReadRequest::AddWatch(..)
+            | ReadRequest::SetWatches(_) => false,
+        }
+    }
+
+    /// The operation code of the request.
+    pub const fn op(&self) -> OpCode {
+        match self {
+            ReadRequest::Exists(..) => OpCode::Exists,
+            ReadRequest::GetData(..) => OpCode::GetData,
+            ReadRequest::GetChildren(..) => OpCode::GetChildren,
+            ReadRequest::GetChildren2(..) => OpCode::GetChildren2,
+            ReadRequest::GetAcl(_) => OpCode::GetAcl,
+            ReadRequest::GetAllChildrenNumber(_) => OpCode::GetAllChildrenNumber,
+            ReadRequest::GetEphemerals(_) => OpCode::GetEphemerals,
+            ReadRequest::Sync(_) => OpCode::Sync,
+            ReadRequest::Ping => OpCode::Ping,
+            ReadRequest::WhoAmI => OpCode::WhoAmI,
+            ReadRequest::MultiRead(_) => OpCode::MultiRead,
+            ReadRequest::CheckWatches(..) => OpCode::CheckWatches,
+            ReadRequest::RemoveWatches(..) => OpCode::RemoveWatches,
+            ReadRequest::AddWatch(..) => OpCode::AddWatch,
+            ReadRequest::SetWatches(_) => OpCode::SetWatches,
+        }
+    }
+
     /// Copies borrowed fields, for a read that has to wait.
     pub fn into_owned(self) -> ReadRequest<'static> {
         use ReadRequest::*;

@@ -4,9 +4,11 @@ use std::borrow::Cow;
 
 use crate::client::auth::{AuthPacket, SaslToken};
 use crate::client::create::{CreateOp, CreateRequest};
+use crate::client::hello::ClientHello;
 use crate::client::multi::{MultiError, decode_multi, decode_multi_read};
 use crate::client::read::{ReadRequest, Watch};
 use crate::client::watch::{AddWatchMode, SetWatches, WatcherType};
+use crate::client::with::{Freshness, is_read_with_freshness};
 use crate::client::write::WriteRequest;
 use crate::error_code::ErrorCode;
 use crate::jute::{DecodeError, Jute, Reader};
@@ -17,6 +19,10 @@ use crate::op::OpCode;
 pub enum Request<'a> {
     /// Answered from the local tree.
     Read(ReadRequest<'a>),
+    /// Answered from the local tree once it is fresh enough.
+    With(Freshness, ReadRequest<'a>),
+    /// What the client understands beyond ZooKeeper.
+    Hello(ClientHello),
     /// Becomes a transaction.
     Write(WriteRequest),
     /// Adds a credential to the connection.
@@ -32,6 +38,8 @@ pub enum RequestError {
     UnknownOp,
     /// Reply MARSHALLINGERROR, keep the connection.
     Undecodable,
+    /// Reply BADARGUMENTS, keep the connection.
+    BadArguments,
     /// An auth or sasl body that does not decode: close without a reply.
     CloseSilently,
 }
@@ -86,6 +94,8 @@ impl<'a> Request<'a> {
             | OpCode::SetWatches2
             | OpCode::AddWatch
             | OpCode::WhoAmI => decode_read(op, reader).map(Request::Read),
+            OpCode::Hello => Ok(Request::Hello(ClientHello::decode(reader)?)),
+            OpCode::With => decode_with(reader),
             // Transactions and internal requests: a client that sends one is refused.
             OpCode::Error | OpCode::CreateSession | OpCode::Check | OpCode::DeleteContainer => {
                 Err(RequestError::UnknownOp)
@@ -102,6 +112,15 @@ fn decode_create<'a>(op: OpCode, reader: &mut Reader<'a>) -> Result<Request<'a>,
         _ => CreateOp::Create,
     };
     Ok(Request::Write(WriteRequest::Create(CreateRequest::decode(op, reader)?)))
+}
+
+/// Options that this release does not know, and operations that are no read, are refused.
+fn decode_with<'a>(reader: &mut Reader<'a>) -> Result<Request<'a>, RequestError> {
+    let freshness = Freshness::decode(reader)?;
+    match OpCode::from_wire(reader.int()?) {
+        Some(op) if is_read_with_freshness(op) => Ok(Request::With(freshness, decode_read(op, reader)?)),
+        Some(_) | None => Err(RequestError::BadArguments),
+    }
 }
 
 /// Fails for the codes that [`Request::decode`] handles itself.

@@ -1,10 +1,12 @@
 //! The ports between servers: the packets of leaders and learners, and the messages of the election.
 
+mod announcement;
 mod auth_cache;
 pub mod election;
 pub mod packet;
 pub mod packet_length;
 
+pub use announcement::{Capabilities, PeerAnnouncement};
 pub use auth_cache::AuthCache;
 pub use election::{InitialMessage, Notification, ServerState};
 pub use packet::{LearnerInfo, Packet, Touch};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::acl::Id;
 use crate::ids::{ServerId, SessionId, Zxid};
 use crate::jute::{Buffer, DecodeError, Jute, Reader, encode_bytes, encode_count};
-use crate::quorum::AuthCache;
+use crate::quorum::{AuthCache, PeerAnnouncement};
 
 /// The protocol version that every learner since 3.4 announces.
 pub const LEARNER_PROTOCOL: i32 = 0x1_0000;
@@ -23,6 +23,8 @@ pub struct LearnerInfo {
     pub protocol: i32,
     /// The version of its committed configuration.
     pub config_version: i64,
+    /// What a Zebu server says about itself; `None` from another server.
+    pub zebu: Option<PeerAnnouncement>,
 }
 
 /// A session that was active at a learner since the last ping.
@@ -153,6 +155,8 @@ pub enum Packet {
         zxid: Zxid,
         /// [`LEARNER_PROTOCOL`].
         protocol: i32,
+        /// What a Zebu leader says about itself; `None` under another leader.
+        zebu: Option<PeerAnnouncement>,
     },
     /// The learner accepts the epoch.
     AckEpoch {
@@ -251,8 +255,11 @@ impl Packet {
             Packet::Diff { zxid } => bare_packet(kind::DIFF, zxid.0, out),
             Packet::Trunc { zxid } => bare_packet(kind::TRUNC, zxid.0, out),
             Packet::Snap { zxid } => bare_packet(kind::SNAP, zxid.0, out),
-            Packet::LeaderInfo { zxid, protocol } => {
-                packet(kind::LEADER_INFO, zxid.0, out, |out| protocol.encode(out));
+            Packet::LeaderInfo { zxid, protocol, zebu } => {
+                packet(kind::LEADER_INFO, zxid.0, out, |out| {
+                    protocol.encode(out);
+                    encode_tail(*zebu, out);
+                });
             }
             Packet::AckEpoch { last, current_epoch } => {
                 packet(kind::ACK_EPOCH, last.0, out, |out| current_epoch.encode(out));
@@ -319,7 +326,10 @@ impl Packet {
             kind::DIFF => Packet::Diff { zxid },
             kind::TRUNC => Packet::Trunc { zxid },
             kind::SNAP => Packet::Snap { zxid },
-            kind::LEADER_INFO => Packet::LeaderInfo { zxid, protocol: body.int()? },
+            kind::LEADER_INFO => {
+                let protocol = body.int()?;
+                Packet::LeaderInfo { zxid, protocol, zebu: PeerAnnouncement::decode(&mut body) }
+            }
             kind::ACK_EPOCH => Packet::AckEpoch { last: zxid, current_epoch: body.int()? },
             kind::INFORM_AND_ACTIVATE => {
                 let designated_leader = ServerId(body.long()?);
@@ -347,7 +357,7 @@ fn decode_info(body: &mut Reader<'_>) -> Result<LearnerInfo, DecodeError> {
     let server = ServerId(body.long()?);
     let protocol = if body.remaining() >= 4 { body.int()? } else { 1 };
     let config_version = if body.remaining() >= 8 { body.long()? } else { 0 };
-    Ok(LearnerInfo { server, protocol, config_version })
+    Ok(LearnerInfo { server, protocol, config_version, zebu: PeerAnnouncement::decode(body) })
 }
 
 fn head(number: i32, zxid: i64, out: &mut Vec<u8>) {
@@ -388,7 +398,14 @@ fn info_packet(number: i32, accepted: Zxid, info: &LearnerInfo, out: &mut Vec<u8
         info.server.0.encode(out);
         info.protocol.encode(out);
         info.config_version.encode(out);
+        encode_tail(info.zebu, out);
     });
+}
+
+fn encode_tail(zebu: Option<PeerAnnouncement>, out: &mut Vec<u8>) {
+    if let Some(zebu) = zebu {
+        zebu.encode(out);
+    }
 }
 
 #[cfg(test)]
@@ -403,7 +420,8 @@ mod tests {
 
     #[test]
     fn worked_bytes() {
-        let info = LearnerInfo { server: ServerId(1), protocol: LEARNER_PROTOCOL, config_version: 0 };
+        let info =
+            LearnerInfo { server: ServerId(1), protocol: LEARNER_PROTOCOL, config_version: 0, zebu: None };
         let follower = Packet::FollowerInfo { accepted: Zxid::new(2, 0), info };
         assert_eq!(
             bytes(&follower),
@@ -415,6 +433,19 @@ mod tests {
         let reply = Packet::PingReply { zxid: Zxid::new(3, 1), touched: vec![] };
         assert_eq!(bytes(&reply), [0, 0, 0, 5, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]);
         assert_eq!(bytes(&Packet::UpToDate)[4..12], [0xff; 8]);
+    }
+
+    #[test]
+    fn a_zebu_server_announces_itself_behind_the_fields() {
+        let zebu = Some(PeerAnnouncement::CURRENT);
+        let info = LearnerInfo { server: ServerId(1), protocol: LEARNER_PROTOCOL, config_version: 0, zebu };
+        let plain = Packet::ObserverInfo { accepted: Zxid(0), info: LearnerInfo { zebu: None, ..info } };
+        let learner = Packet::ObserverInfo { accepted: Zxid(0), info };
+        let leader = Packet::LeaderInfo { zxid: Zxid(0), protocol: LEARNER_PROTOCOL, zebu };
+        assert_eq!(bytes(&learner).len(), bytes(&plain).len() + 12);
+        for packet in [learner, plain, leader] {
+            assert_eq!(Packet::decode(&mut Reader::new(&bytes(&packet))), Ok(packet));
+        }
     }
 
     #[test]

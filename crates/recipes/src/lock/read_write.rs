@@ -9,6 +9,7 @@ use super::layout::RwLockLayout;
 use super::mutex::{Contender, contenders};
 use super::revocation::{RevocationMessage, Revoked, request_revocation, revoke};
 use crate::error::RecipeError;
+use crate::latest_read::exists_latest;
 use crate::ownership::OwnedNode;
 use crate::ownership::{Fenced, LeasePolicy, LossReason, Ownership, OwnershipState};
 use crate::retry::{ReconnectRetry, retry_until_answered, uncompressed_transaction};
@@ -284,10 +285,7 @@ async fn replace(
             }
         };
         // After a lost reply, or a missing node because a lost attempt was carried out.
-        let found = retry_until_answered(client, || async {
-            client.sync(reader).retry(Retry::Never).await?;
-            client.exists(reader).retry(Retry::Never).await
-        });
+        let found = retry_until_answered(client, || Box::pin(exists_latest(client, reader)));
         match found.await? {
             Some(stat) if SessionId(stat.ephemeral_owner) == client.session().id => return Ok(Ok(stat)),
             Some(_) => return Ok(Err(LossReason::SessionExpired)),

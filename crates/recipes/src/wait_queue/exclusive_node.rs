@@ -5,6 +5,7 @@ use bytes::Bytes;
 use zebu_client::{Client, Compression, Error, ErrorCode, Retry, SessionId, path};
 
 use super::node::QueueNode;
+use crate::latest_read::get_latest;
 use crate::retry::{ReconnectRetry, none_if_missing, retry_until_answered};
 use crate::spawn_on_drop::SpawnOnDrop;
 
@@ -60,10 +61,7 @@ async fn create(client: &Client, path: &str, data: &Bytes) -> Result<ExclusiveCr
 
 /// The node with this data, if it exists and the current session owns it.
 async fn find(client: &Client, path: &str, data: &Bytes) -> Result<Option<QueueNode>, Error> {
-    let read = retry_until_answered(client, || async {
-        client.sync(path).retry(Retry::Never).await?;
-        client.get(path).compression(Compression::None).retry(Retry::Never).await
-    });
+    let read = retry_until_answered(client, || Box::pin(get_latest(client, path)));
     let own = none_if_missing(read.await)?
         .filter(|node| node.data == *data && SessionId(node.stat.ephemeral_owner) == client.session().id);
     let prefix = path::name(path).to_owned();

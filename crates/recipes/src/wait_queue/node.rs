@@ -6,6 +6,7 @@ use tokio::runtime::Handle;
 use zebu_client::{Client, Compression, Error, Parents, Retry, SessionId, Stat, path};
 
 use super::naming::{ContenderNaming, LockMode};
+use crate::latest_read::exists_latest;
 use crate::retry::{ReconnectRetry, UntilAnswered, retry_until_answered};
 
 /// A node in a wait queue. Dropping it deletes the node in the background while the session lives.
@@ -156,10 +157,7 @@ impl Drop for QueueNode {
 async fn delete_if_same(client: &Client, path: &str, stat: &Stat) -> Result<(), Error> {
     let mut retry = ReconnectRetry::default();
     loop {
-        let found = retry_until_answered(client, || async {
-            client.sync(path).retry(Retry::Never).await?;
-            client.exists(path).retry(Retry::Never).await
-        });
+        let found = retry_until_answered(client, || Box::pin(exists_latest(client, path)));
         let is_same = found.await?.is_some_and(|found| found.czxid == stat.czxid);
         if !is_same || client.session().id != SessionId(stat.ephemeral_owner) {
             return Ok(());

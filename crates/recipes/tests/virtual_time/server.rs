@@ -429,6 +429,8 @@ impl State {
                 events.into_iter().for_each(|(kind, path)| self.event(connection, -1, kind, &path));
                 read
             }
+            // The features node is missing here, so no client sends these.
+            Request::With(..) | Request::Hello(_) => Err(ErrorCode::Unimplemented),
             Request::Auth(_) | Request::Sasl(_) => Ok(()),
         };
         let err = result.err().map_or(0, ErrorCode::wire);

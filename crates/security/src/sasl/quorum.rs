@@ -278,7 +278,12 @@ pub fn peer_principal(service_principal: &str, host: &str) -> String {
 
 /// Whether a Kerberos peer is a server of the ensemble. Its name is `service/host@realm` with a host of the
 /// ensemble and the own realm, and it asks for no other authorization id.
+///
+/// Kerberos writes a separator inside a part with a backslash: `x\/host@realm` has one part and no host.
 pub fn authorize_peer(identity: &SaslIdentity, hosts: &[String], realm: &str) -> bool {
+    if identity.authentication_id.contains('\\') {
+        return false;
+    }
     let Ok(name) = KerberosName::parse(&identity.authentication_id) else { return false };
     let Some(host) = &name.host else { return false };
     name.realm.as_deref() == Some(realm)

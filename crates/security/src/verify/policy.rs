@@ -115,6 +115,7 @@ pub(super) struct ParsedCrl {
     pub(super) bytes: Vec<u8>,
     pub(super) issuer: Vec<u8>,
     /// Seconds since 1970.
+    this_update: i64,
     pub(super) next_update: Option<i64>,
     pub(super) list: CertRevocationList<'static>,
 }
@@ -301,6 +302,7 @@ fn check_issuers(path: &webpki::VerifiedPath<'_>) -> Result<(), webpki::Error> {
     Ok(())
 }
 
+/// The newest list first: the first list of an issuer decides, here and in webpki.
 fn parse_crls(store: &TrustStore) -> Result<Vec<ParsedCrl>, PolicyError> {
     let parse = |bytes: &[u8]| {
         let list = OwnedCertRevocationList::from_der(bytes)
@@ -310,11 +312,15 @@ fn parse_crls(store: &TrustStore) -> Result<Vec<ParsedCrl>, PolicyError> {
         Ok(ParsedCrl {
             bytes: bytes.to_vec(),
             issuer: fields.tbs_cert_list.issuer.as_raw().to_vec(),
+            this_update: fields.last_update().timestamp(),
             next_update: fields.next_update().map(|time| time.timestamp()),
             list: CertRevocationList::from(list),
         })
     };
-    store.crls.iter().map(|crl| parse(crl)).collect()
+    let mut crls =
+        store.crls.iter().map(|crl| parse(crl)).collect::<Result<Vec<ParsedCrl>, PolicyError>>()?;
+    crls.sort_by_key(|crl| std::cmp::Reverse(crl.this_update));
+    Ok(crls)
 }
 
 fn public_key(certificate: &CertificateDer<'_>) -> Result<SubjectPublicKeyInfoDer<'static>, Error> {

@@ -174,6 +174,8 @@ fn peers_need_three_parts_and_their_own_authorization_id() {
         identity("h", None),
         identity("zk/h/h@R", None),
         identity("zk/h", None),
+        // One part with a separator in it, as Kerberos writes it.
+        identity(r"zk\/h@R", None),
     ] {
         assert!(!authorize_peer(&refused, &hosts, "R"), "{refused:?}");
     }

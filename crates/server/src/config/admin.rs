@@ -15,8 +15,11 @@ use super::setting_reader::{NumberUnit, SettingReader};
 /// ZooKeeper's port of the admin server.
 pub const ADMIN_PORT_DEFAULT: u16 = 8080;
 const COMMAND_URL_DEFAULT: &str = "/commands";
+/// First parts of the other routes of the admin port.
+const RESERVED_URLS: [&str; 5] = ["live", "ready", "version", "metrics", "v1"];
 const IDLE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 const RATE_INTERVAL_DEFAULT: Duration = Duration::from_secs(300);
+const RESTORE_BYTES_DEFAULT: u64 = 8 << 30;
 
 /// Where a port number comes from. A default port that is in use is no reason to refuse the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +41,17 @@ pub enum AdminProtection {
     Tls(Box<TlsFamilyConfig>),
 }
 
+/// What the HTTP API of the admin port allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApiAccess {
+    /// There is none. The default.
+    Off,
+    /// `admin.api.enabled=true` and `admin.api.readOnly=true`.
+    ReadOnly,
+    /// `admin.api.enabled=true`.
+    ReadWrite,
+}
+
 /// The admin server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdminConfig {
@@ -57,8 +71,12 @@ pub struct AdminConfig {
     pub snapshot_enabled: bool,
     /// `admin.restore.enabled`.
     pub restore_enabled: bool,
+    /// `admin.restore.maxBytes`: bytes of a snapshot that `restore` takes, also when it is unpacked.
+    pub restore_bytes_max: u64,
     /// `admin.allowedHosts`: names in the Host header that a port on loopback accepts.
     pub allowed_hosts: Vec<String>,
+    /// `admin.api.enabled` and `admin.api.readOnly`.
+    pub api: ApiAccess,
 }
 
 /// Reads the admin server; `None` if it is off.
@@ -85,11 +103,13 @@ pub(super) fn read_admin(
         rate_limiter_interval,
         snapshot_enabled: reader.loose_switch("admin.snapshot.enabled", true),
         restore_enabled: reader.loose_switch("admin.restore.enabled", true),
+        restore_bytes_max: restore_bytes_max(reader),
         allowed_hosts: allowed_hosts(reader),
+        api: api_access(reader),
     })
 }
 
-const ADMIN_KEYS: [&str; 13] = [
+const ADMIN_KEYS: [&str; 16] = [
     "admin.enableServer",
     "admin.serverAddress",
     "admin.serverPort",
@@ -102,8 +122,16 @@ const ADMIN_KEYS: [&str; 13] = [
     "admin.rateLimiterIntervalInMS",
     "admin.snapshot.enabled",
     "admin.restore.enabled",
+    "admin.restore.maxBytes",
     "admin.allowedHosts",
+    "admin.api.enabled",
+    "admin.api.readOnly",
 ];
+
+fn restore_bytes_max(reader: &mut SettingReader<'_>) -> u64 {
+    let number = reader.number("admin.restore.maxBytes", 1..=i64::MAX, NumberUnit::Bytes);
+    number.and_then(|number| u64::try_from(number).ok()).unwrap_or(RESTORE_BYTES_DEFAULT)
+}
 
 fn warn_unknown_keys(reader: &mut SettingReader<'_>) {
     let keys = reader.settings.values.keys().filter(|key| key.starts_with("admin."));
@@ -163,10 +191,15 @@ fn command_url(reader: &mut SettingReader<'_>) -> String {
     let url = setting.value.trim_end_matches('/');
     let is_path = url.strip_prefix('/').is_some_and(|rest| {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_.~".contains(c);
-        !rest.is_empty() && rest.chars().all(is_plain) && !rest.contains("//")
+        let is_reserved = RESERVED_URLS.contains(&rest.split('/').next().unwrap_or_default());
+        !rest.is_empty() && rest.chars().all(is_plain) && !rest.contains("//") && !is_reserved
     });
     if !is_path {
-        reader.report_invalid(key, setting, "a path such as /commands of letters, digits and / - _ . ~");
+        reader.report_invalid(
+            key,
+            setting,
+            "a path such as /commands of letters, digits and / - _ . ~, and no other route of the port",
+        );
         return COMMAND_URL_DEFAULT.to_owned();
     }
     url.to_owned()
@@ -209,6 +242,17 @@ fn protection(
         reader.diagnostics.warn(&reader.origin("admin.needClientAuth"), text);
     }
     AdminProtection::PlainOrTls(Box::new(family))
+}
+
+/// A word that is not understood refuses the start: neither meaning of it may be a surprise.
+fn api_access(reader: &mut SettingReader<'_>) -> ApiAccess {
+    let is_enabled = reader.strict_switch("admin.api.enabled", false);
+    let is_read_only = reader.strict_switch("admin.api.readOnly", false);
+    match (is_enabled, is_read_only) {
+        (false, _) => ApiAccess::Off,
+        (true, true) => ApiAccess::ReadOnly,
+        (true, false) => ApiAccess::ReadWrite,
+    }
 }
 
 fn allowed_hosts(reader: &SettingReader<'_>) -> Vec<String> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::admin;
 use super::diagnostics::SettingOrigin;
 use super::exporter;
+use super::freshness;
 use super::listen::{client_address, listen};
 use super::load::SystemAccess;
 use super::log_diff_limit::read_log_diff_limit;
@@ -95,7 +96,9 @@ pub(super) fn server_config(
         auth: auth(reader),
         security,
         containers: containers(reader),
+        traffic: super::traffic::read_traffic(reader),
         exporter: exporter::read_exporter(reader, system),
+        freshness: freshness::read_freshness(reader),
         four_letter_words: whitelist(reader, always_answered),
         admin,
         read_only_mode,

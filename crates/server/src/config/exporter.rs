@@ -4,8 +4,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use super::admin::{PortOrigin, read_address, read_port};
+use super::admin::{AdminProtection, PortOrigin, read_address, read_port};
 use super::load::SystemAccess;
+use super::security::tls::read_checked_family;
+use super::security::tls_family::{TlsFamily, warn_unused_family};
 use super::setting_reader::SettingReader;
 
 const PROMETHEUS: &str = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
@@ -16,6 +18,8 @@ const SILENT: [&str; 2] = [
 ];
 /// ZooKeeper's port of the metrics exporter.
 const PORT_DEFAULT: u16 = 7000;
+const HTTP_PORT: &str = "metricsProvider.httpPort";
+const HTTPS_PORT: &str = "metricsProvider.httpsPort";
 /// Keys of Java's worker threads and queues.
 const WITHOUT_EFFECT: [&str; 4] = [
     "metricsProvider.numWorkerThreads",
@@ -25,27 +29,31 @@ const WITHOUT_EFFECT: [&str; 4] = [
 ];
 
 /// The metrics exporter.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ExporterConfig {
-    /// The listener; `None` unless `metricsProvider.className` names the Prometheus provider.
-    pub listener: Option<ExporterListener>,
+    /// The listeners: none, unless `metricsProvider.className` names the Prometheus provider.
+    pub listeners: Vec<ExporterListener>,
     /// `exportJvmInfo`: whether values of the process are shown.
     pub process_info: bool,
 }
 
 impl Default for ExporterConfig {
     fn default() -> ExporterConfig {
-        ExporterConfig { listener: None, process_info: true }
+        ExporterConfig { listeners: Vec::new(), process_info: true }
     }
 }
 
-/// The listener of the exporter.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A listener of the exporter.
+#[derive(Debug, Clone, PartialEq)]
 pub struct ExporterListener {
-    /// `metricsProvider.httpHost` and `metricsProvider.httpPort`.
+    /// The key of the port, for messages.
+    pub key: &'static str,
+    /// `metricsProvider.httpHost` with the port.
     pub address: SocketAddr,
-    /// Whether `metricsProvider.httpPort` is set.
+    /// Whether the port is set.
     pub port_origin: PortOrigin,
+    /// Plain HTTP, TLS, or both if the two ports are the same.
+    pub protection: AdminProtection,
 }
 
 pub(super) fn read_exporter(reader: &mut SettingReader<'_>, system: &dyn SystemAccess) -> ExporterConfig {
@@ -56,16 +64,18 @@ pub(super) fn read_exporter(reader: &mut SettingReader<'_>, system: &dyn SystemA
         }
     }
     let process_info = reader.loose_switch("metricsProvider.exportJvmInfo", true);
-    let listener = if exports(reader) { Some(read_listener(reader, system)) } else { None };
-    ExporterConfig { listener, process_info }
+    let listeners = if exports(reader) { read_listeners(reader, system) } else { Vec::new() };
+    ExporterConfig { listeners, process_info }
 }
 
 fn exports(reader: &mut SettingReader<'_>) -> bool {
     let key = "metricsProvider.className";
     let Some(setting) = reader.get(key) else {
-        if let Some(port) = reader.get("metricsProvider.httpPort") {
-            let text = format!("metricsProvider.httpPort has no effect without {key}={PROMETHEUS}");
-            reader.diagnostics.note(&port.origin, text);
+        for port_key in [HTTP_PORT, HTTPS_PORT] {
+            if let Some(port) = reader.get(port_key) {
+                let text = format!("{port_key} has no effect without {key}={PROMETHEUS}");
+                reader.diagnostics.note(&port.origin, text);
+            }
         }
         return false;
     };
@@ -75,14 +85,37 @@ fn exports(reader: &mut SettingReader<'_>) -> bool {
     setting.value == PROMETHEUS
 }
 
-fn read_listener(reader: &mut SettingReader<'_>, system: &dyn SystemAccess) -> ExporterListener {
-    if let Some(setting) = reader.get("metricsProvider.httpsPort") {
-        let text = "metricsProvider.httpsPort: the exporter has no TLS; write metricsProvider.httpPort, with \
-                    metricsProvider.httpHost=127.0.0.1 behind a proxy that has TLS";
-        reader.diagnostics.error(&setting.origin, text.to_owned());
-    }
-    let (port, port_origin) = read_port(reader, "metricsProvider.httpPort", PORT_DEFAULT);
+fn read_listeners(reader: &mut SettingReader<'_>, system: &dyn SystemAccess) -> Vec<ExporterListener> {
     let all = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let (port, port_origin) = read_port(reader, HTTP_PORT, PORT_DEFAULT);
     let address = read_address(reader, "metricsProvider.httpHost", port, all, system);
-    ExporterListener { address, port_origin }
+    let plain =
+        || ExporterListener { key: HTTP_PORT, address, port_origin, protection: AdminProtection::Plain };
+    if reader.get(HTTPS_PORT).is_none() {
+        warn_unused_family(reader, TlsFamily::Exporter, "set metricsProvider.httpsPort");
+        return vec![plain()];
+    }
+    let (secure_port, _) = read_port(reader, HTTPS_PORT, 0);
+    let Some(family) = read_checked_family(reader, system, TlsFamily::Exporter, HTTPS_PORT) else {
+        // An error was reported, so no server starts with this value.
+        return Vec::new();
+    };
+    let is_shared = port_origin == PortOrigin::Configured && port == secure_port && port != 0;
+    let family = Box::new(family);
+    let secure = ExporterListener {
+        key: HTTPS_PORT,
+        address: SocketAddr::new(address.ip(), secure_port),
+        port_origin: PortOrigin::Configured,
+        protection: if is_shared {
+            AdminProtection::PlainOrTls(family)
+        } else {
+            AdminProtection::Tls(family)
+        },
+    };
+    match port_origin {
+        // A collector that asks for TLS gets no plain port beside it.
+        PortOrigin::Default => vec![secure],
+        PortOrigin::Configured if is_shared => vec![secure],
+        PortOrigin::Configured => vec![plain(), secure],
+    }
 }

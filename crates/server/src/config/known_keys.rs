@@ -76,7 +76,7 @@ const NO_CACHE: KeyEffect = KeyEffect::Ignored("answers are not cached, they are
 const KDC_OF_JAVA: KeyEffect = KeyEffect::Ignored("name the KDC in krb5.conf");
 const FOR_CLIENTS: KeyEffect = KeyEffect::Ignored("it is a key of clients");
 const NO_RENEWAL: KeyEffect = KeyEffect::Ignored("an accepting server needs no ticket, so none is renewed");
-const NO_PATH_STATS: KeyEffect = KeyEffect::Ignored("hot paths are not logged");
+const NO_PATH_STATS: KeyEffect = KeyEffect::Ignored("`zebu top` shows the hottest paths");
 const TEST_ONLY: KeyEffect = KeyEffect::Ignored("it exists for ZooKeeper's own tests");
 
 use KeyEffect::{Ensemble, Ignored, Jvm, Protection, Used};
@@ -277,6 +277,12 @@ const KNOWN_KEYS: &[KnownKey] = &[
     property("audit.enable", Used),
     property("audit.impl.class", Used),
     file("zebu.electionGrace", Used),
+    file("zebu.top.sampling", Used),
+    file("zebu.slowRequestMs", Used),
+    file("zebu.largeReplyBytes", Used),
+    file("zebu.maxWatchesPerConnection", Used),
+    property("linearizable.paths", Used),
+    file("zebu.privateRequests", Used),
     file("zebu.audit.file", Used),
     file("zebu.audit.fileBytes", Used),
     file("zebu.audit.files", Used),

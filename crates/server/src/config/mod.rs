@@ -10,6 +10,7 @@ pub mod diagnostics;
 mod duplicates;
 mod ensemble;
 pub mod exporter;
+pub mod freshness;
 mod known_keys;
 mod listen;
 pub mod load;
@@ -28,9 +29,11 @@ mod sources;
 #[cfg(test)]
 mod tests;
 pub mod throttle_config;
+pub mod traffic;
 
 pub use diagnostics::{ConfigDiagnostic, ConfigDiagnostics, SettingOrigin};
 pub use exporter::{ExporterConfig, ExporterListener};
+pub use freshness::FreshnessConfig;
 pub use load::{ConfigInputs, LoadedConfig, LocalSystem, SystemAccess, load};
 pub use log_diff_limit::LogDiffLimit;
 pub use membership::MembershipConfig;

@@ -12,10 +12,12 @@ use zebu_proto::ServerId;
 
 use super::admin::AdminConfig;
 use super::exporter::ExporterConfig;
+use super::freshness::FreshnessConfig;
 use super::log_diff_limit::LogDiffLimit;
 use super::membership::MembershipConfig;
 use super::security::SecurityConfig;
 use super::throttle_config::{ConnectionThrottleConfig, RequestThrottleConfig};
+use super::traffic::TrafficConfig;
 use crate::four_letter::FourLetterWord;
 
 /// The configuration of a server.
@@ -47,8 +49,12 @@ pub struct ServerConfig {
     pub security: SecurityConfig,
     /// The reaper of container and TTL nodes.
     pub containers: ContainerConfig,
+    /// Samples, log and limits of the requests of clients.
+    pub traffic: TrafficConfig,
     /// The metrics exporter.
     pub exporter: ExporterConfig,
+    /// Reads that say how fresh they must be.
+    pub freshness: FreshnessConfig,
     /// Which four-letter words are answered.
     pub four_letter_words: FourLetterWhitelist,
     /// The admin server; `None` if it is off.
@@ -463,11 +469,13 @@ impl ServerConfig {
             auth: AuthConfig::default(),
             security: SecurityConfig::default(),
             containers: ContainerConfig::default(),
+            traffic: TrafficConfig::default(),
             exporter: ExporterConfig::default(),
             four_letter_words: FourLetterWhitelist::default(),
             admin: None,
             read_only_mode: false,
             reconfig_enabled: false,
+            freshness: FreshnessConfig::default(),
             membership: MembershipConfig::default(),
         }
     }

@@ -37,11 +37,13 @@ use crate::net::connections::ConnectionRegistry;
 use crate::net::large_requests::LargeRequestBudget;
 use crate::net::unread_answers::{UNREAD_TOTAL_MAX, UnreadAnswers};
 use crate::net::{AddressLimits, TlsUse};
+use crate::peers::learner_links::LearnerLinks;
 use crate::settings;
 use crate::sync::{
     AtomicBool, AtomicI64, AtomicUsize, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
 use crate::tls::counters::ProtectionCounters;
+use crate::traffic::TrafficMonitor;
 
 /// How this server serves clients, for reports.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +67,8 @@ pub(crate) struct ServerContext {
     pub(crate) connections: ConnectionRegistry,
     pub(crate) stats: Arc<ServerStats>,
     pub(crate) metrics: ServerMetrics,
+    pub(crate) traffic: TrafficMonitor,
+    pub(crate) learner_links: LearnerLinks,
     /// `None` without `audit.enable=true`.
     pub(crate) audit: Option<Arc<AuditLog>>,
     pub(crate) large_requests: LargeRequestBudget,
@@ -108,6 +112,8 @@ impl ServerContext {
             unread_answers: UnreadAnswers::new(UNREAD_TOTAL_MAX),
             audit: AuditLog::from_config(&config.security.audit),
             sasl: ClientSasl::new(config.security.client_sasl.login.as_ref()),
+            learner_links: LearnerLinks::default(),
+            traffic: TrafficMonitor::new(&config.traffic, hash_seed),
             config,
             clock,
             connections: ConnectionRegistry::default(),

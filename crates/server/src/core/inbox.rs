@@ -12,9 +12,10 @@ use zebu_node::session::TrackerReport;
 use zebu_node::{AnsweredRequests, ClientEvent, SubmittedRequest};
 use zebu_proto::quorum::Notification;
 use zebu_proto::{ServerId, Zxid};
-use zebu_runtime::DiskEvent;
+use zebu_runtime::{DiskEvent, RestoreOutcome};
 use zebu_zab::LearnerStatus;
 
+use crate::core::restore::RestoreRequest;
 use crate::disk::disk_thread::DiskFailure;
 use crate::panic_guard::ComponentFailure;
 use crate::sync::{Condvar, Mutex, MutexGuard, Notify, Semaphore};
@@ -45,6 +46,10 @@ pub(crate) enum ControlEvent {
     ComponentFailed(ComponentFailure),
     /// A report needs the state of the core.
     GetStatus(oneshot::Sender<CoreStatus>),
+    /// An operator replaces the whole state of a standalone server.
+    Restore(Box<RestoreRequest>),
+    /// The disk has replaced the state, or has left it.
+    RestoreEnded(RestoreOutcome),
     /// Finish the transactions in flight, then end.
     Stop,
     /// End at once.

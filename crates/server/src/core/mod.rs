@@ -5,4 +5,5 @@ pub(crate) mod context;
 pub(crate) mod executor;
 pub(crate) mod inbox;
 pub(crate) mod node_builder;
+pub(crate) mod restore;
 pub(crate) mod server_core;

@@ -58,7 +58,9 @@ impl NodeParts {
 
 fn build_standalone(config: &ServerConfig, tree: Tree, clock: &Clock, seed: u64) -> NodeParts {
     let replica = Replica::new(tree, settings::policy(config), settings::enforcement(config), seed)
-        .with_sasl(settings::client_sasl(config));
+        .with_sasl(settings::client_sasl(config))
+        .with_traffic(settings::traffic(config))
+        .with_freshness(settings::freshness(config));
     let node = Node::new(settings::node_settings(config, seed), &replica, clock.now());
     NodeParts { node, replica, member: None }
 }
@@ -77,7 +79,9 @@ fn build_member(
         tree.write_config(text, members.zxid(), clock.now().wall_ms);
     }
     let replica = Replica::new(tree, settings::policy(config), settings::enforcement(config), seed)
-        .with_sasl(settings::client_sasl(config));
+        .with_sasl(settings::client_sasl(config))
+        .with_traffic(settings::traffic(config))
+        .with_freshness(settings::freshness(config));
     let peer = settings::peer_settings(config, dynamic, seed);
     let node_settings = settings::node_settings(config, seed);
     let node = Node::ensemble_member(node_settings, peer, recovered, &replica, clock.now());

@@ -18,6 +18,7 @@ use zebu_zab::{ConfigEffect, DiskCommand, ServingRole};
 use crate::core::context::ServerContext;
 use crate::core::executor::{CoreTask, RoundOutcome};
 use crate::core::inbox::{ControlEvent, CoreStatus, InboxBatch};
+use crate::core::restore::RestoreProgress;
 use crate::disk::disk_thread::{DiskFailure, DiskHandle};
 use crate::disk::snapshotter::SnapshotHandle;
 use crate::dynamic_config::ConfigFileWriter;
@@ -46,7 +47,7 @@ pub(crate) enum CoreFailure {
 
 /// Whether the core accepts new requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CorePhase {
+pub(super) enum CorePhase {
     Serving,
     /// Finishes transactions in flight, accepts no new requests.
     Stopping {
@@ -59,9 +60,11 @@ enum CorePhase {
 
 /// The node with its round, and the server parts that execute its effects.
 pub(crate) struct ServerCore {
-    round: Round,
-    edge: CoreEdge,
-    phase: CorePhase,
+    pub(super) round: Round,
+    pub(super) edge: CoreEdge,
+    pub(super) phase: CorePhase,
+    /// `None` unless the whole state is being replaced.
+    pub(super) restore: Option<RestoreProgress>,
     /// Empty between rounds; kept for its memory.
     batch: InboxBatch,
     /// Empty between rounds; kept for its memory.
@@ -118,6 +121,7 @@ impl ServerCore {
             round,
             edge,
             phase: CorePhase::Serving,
+            restore: None,
             batch: InboxBatch::default(),
             audit_events: Vec::new(),
         }
@@ -133,9 +137,19 @@ impl ServerCore {
             CorePhase::Stopping { .. } => batch.client_events.clear(),
             CorePhase::Aborted => return Ok(()),
         }
-        let served = self.round.serve(&mut batch.client_events, &mut self.edge);
+        let served = match &mut self.restore {
+            // New requests wait; they are refused when the last transaction is applied.
+            Some(RestoreProgress::Draining { held, .. }) => {
+                held.append(&mut batch.client_events);
+                self.round.serve(&mut Vec::new(), &mut self.edge)
+            }
+            Some(RestoreProgress::Installing { .. }) | None => {
+                self.round.serve(&mut batch.client_events, &mut self.edge)
+            }
+        };
         self.record_audit_events();
         served?;
+        self.begin_install_if_drained()?;
         self.edge.flush();
         self.log_notices();
         Ok(())
@@ -215,8 +229,11 @@ impl ServerCore {
                 // The receiver may be gone.
                 let _ = reply.send(report);
             }
+            ControlEvent::Restore(request) => self.begin_restore(*request),
+            ControlEvent::RestoreEnded(outcome) => self.end_restore(outcome),
             ControlEvent::Stop => {
                 self.round.handle_peers(&mut self.edge);
+                self.refuse_restore();
                 self.begin_shutdown();
             }
             ControlEvent::Abort => self.phase = CorePhase::Aborted,

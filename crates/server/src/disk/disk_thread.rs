@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use tracing::{error, info, warn};
 use zebu_node::{LogBatch, ServingMode};
-use zebu_runtime::{DiskError, DiskOutcome, DiskWorker};
+use zebu_proto::Zxid;
+use zebu_runtime::{DiskError, DiskOutcome, DiskWorker, RestoredState};
 use zebu_storage::{Disk, FileDisk};
 use zebu_tree::Tree;
 use zebu_zab::{DiskCommand, IoId};
@@ -38,6 +39,8 @@ enum DiskRequest {
     Append(LogBatch, Option<IoId>, Instant),
     /// A command, with the snapshot that it installs.
     Command(DiskCommand, Option<Box<Tree>>),
+    /// A state that takes the place of the one with this last transaction.
+    Restore(Box<RestoredState>, Zxid),
 }
 
 /// The core's handle of the disk thread. The permits of the inbox and the disk backlog bound the
@@ -57,6 +60,11 @@ impl DiskHandle {
     /// Queues a command; `received` is the snapshot to install.
     pub(crate) fn command(&self, command: DiskCommand, received: Option<Tree>) {
         self.send(DiskRequest::Command(command, received.map(Box::new)));
+    }
+
+    /// Queues a state that takes the place of all files. `current` is the last transaction.
+    pub(crate) fn restore(&self, state: Box<RestoredState>, current: Zxid) {
+        self.send(DiskRequest::Restore(state, current));
     }
 
     fn send(&self, work: DiskRequest) {
@@ -132,7 +140,7 @@ impl Iterator for GroupCommit<'_> {
                 self.queued.add(queued_at);
                 Some(self.take(batch, io))
             }
-            command @ DiskRequest::Command(..) => {
+            command @ (DiskRequest::Command(..) | DiskRequest::Restore(..)) => {
                 *self.deferred = Some(command);
                 None
             }
@@ -182,6 +190,7 @@ impl<D: Disk> DiskThread<D> {
                 DiskRequest::Command(command, received) => {
                     self.execute(command, received.map(|tree| *tree))?
                 }
+                DiskRequest::Restore(state, current) => self.restore(*state, current)?,
             }
         }
         if !self.shared.aborted.load(Ordering::Acquire) {
@@ -277,6 +286,13 @@ impl<D: Disk> DiskThread<D> {
         let outcome = executed.map_err(|error| self.failure(error))?;
         report(&outcome);
         self.shared.inbox.push_control(ControlEvent::Disk(outcome.into()));
+        Ok(())
+    }
+
+    fn restore(&mut self, state: RestoredState, current: Zxid) -> Result<(), DiskFailure> {
+        let restored = self.worker.restore(state, current, self.shared.clock.now().wall_ms);
+        let outcome = restored.map_err(|error| self.failure(error))?;
+        self.shared.inbox.push_control(ControlEvent::RestoreEnded(outcome));
         Ok(())
     }
 

@@ -92,8 +92,12 @@ fn run_snapshot_thread(
         if let SnapshotRequest::Operator(reply) = request {
             let written = catch_unwind(AssertUnwindSafe(|| write_exact_snapshot(shared, store)));
             let failed = |_| Err(SnapshotRefusal::Failed("the copy failed unexpectedly".to_owned()));
+            let written = written.unwrap_or_else(failed);
+            if let Err(SnapshotRefusal::Failed(_)) = &written {
+                shared.metrics.snapshot_errors.increment();
+            }
             // The receiver is gone if the operator's connection has ended.
-            let _ = reply.send(written.unwrap_or_else(failed));
+            let _ = reply.send(written);
             continue;
         }
         let started = Instant::now();
@@ -117,10 +121,7 @@ fn run_snapshot_thread(
             ),
             Ok(SnapshotStep::More) => unreachable!("a snapshot is written to its end"),
             Ok(SnapshotStep::Written(zxid)) => {
-                let took = started.elapsed();
-                let took_ms = took.as_millis() as u64;
-                shared.metrics.snapshot_ms.record(took_ms);
-                shared.metrics.snapshot_duration.record(took.as_micros() as u64);
+                let took_ms = record_duration(shared, started);
                 info!(%zxid, took_ms, "snapshot written");
             }
             Err(error) => {
@@ -129,6 +130,15 @@ fn run_snapshot_thread(
             }
         }
     }
+}
+
+/// Counts a written snapshot and returns its milliseconds.
+fn record_duration(shared: &ServerContext, begun: Instant) -> u64 {
+    let took = begun.elapsed();
+    let took_ms = took.as_millis() as u64;
+    shared.metrics.snapshot_ms.record(took_ms);
+    shared.metrics.snapshot_duration.record(took.as_micros() as u64);
+    took_ms
 }
 
 /// Writes a snapshot, and retries if it was invalidated.
@@ -153,7 +163,7 @@ fn write_exact_snapshot(
     let failed = |error: SnapshotError| SnapshotRefusal::Failed(error.to_string());
     let begun = Instant::now();
     let found = |zxid| {
-        let took_ms = begun.elapsed().as_millis() as u64;
+        let took_ms = record_duration(shared, begun);
         info!(%zxid, took_ms, "snapshot written for an operator");
         OperatorSnapshot { path: store.path_of(zxid), zxid }
     };

@@ -138,6 +138,7 @@ async fn collect_report(
         FourLetterWord::Srst => {
             shared.stats.reset();
             shared.metrics.reset();
+            shared.traffic.reset();
             shared.protection.reset();
             shared.read_replica().metrics().reset();
             FourLetterReport::ServerStatsReset
@@ -151,6 +152,8 @@ async fn collect_report(
         FourLetterWord::Stat
         | FourLetterWord::Cons
         | FourLetterWord::Dump
+        | FourLetterWord::Topn
+        | FourLetterWord::Topp
         | FourLetterWord::Wchc
         | FourLetterWord::Wchp
         | FourLetterWord::TelnetClose => return None,

@@ -157,6 +157,7 @@ pub(crate) fn op_mnemonic(operation: OpCode) -> &'static str {
         OpCode::RemoveWatches => "REMW",
         OpCode::WhoAmI => "HOMI",
         OpCode::GetEphemerals => "GETE",
-        OpCode::Error | OpCode::Auth | OpCode::Sasl => "NA",
+        // A read with freshness is shown as the read.
+        OpCode::Error | OpCode::Auth | OpCode::Sasl | OpCode::Hello | OpCode::With => "NA",
     }
 }

@@ -11,7 +11,7 @@ use zebu_node::session::TrackerReport;
 use zebu_proto::SessionId;
 use zebu_tree::watch::WatcherId;
 
-use super::collect;
+use super::{collect, top};
 use crate::core::context::ServerContext;
 use crate::core::inbox::CoreStatus;
 use crate::four_letter::connection::{write_connection, write_stat_head, write_stat_tail};
@@ -36,6 +36,8 @@ pub(crate) enum LongAnswer {
     Sessions,
     WatchesBySession,
     WatchesByPath,
+    HotKeys,
+    LargestNodes,
 }
 
 impl LongAnswer {
@@ -46,6 +48,8 @@ impl LongAnswer {
             FourLetterWord::Dump => Some(LongAnswer::Sessions),
             FourLetterWord::Wchc => Some(LongAnswer::WatchesBySession),
             FourLetterWord::Wchp => Some(LongAnswer::WatchesByPath),
+            FourLetterWord::Topp => Some(LongAnswer::HotKeys),
+            FourLetterWord::Topn => Some(LongAnswer::LargestNodes),
             FourLetterWord::Conf
             | FourLetterWord::Crst
             | FourLetterWord::Dirs
@@ -94,6 +98,11 @@ impl LongAnswer {
             LongAnswer::WatchesByPath => {
                 watches_by_path(&mut pieces, shared).await?;
                 pieces.text.push('\n');
+            }
+            LongAnswer::HotKeys => top::write_hot(&mut pieces.text, shared),
+            LongAnswer::LargestNodes => {
+                let nodes = shared.traffic.largest_nodes.get(shared).await;
+                top::write_largest(&mut pieces.text, &nodes);
             }
         }
         pieces.send().await

@@ -13,6 +13,7 @@ mod metrics;
 mod report;
 #[cfg(test)]
 mod tests;
+mod top;
 pub mod version;
 mod watches;
 mod word;

@@ -246,6 +246,8 @@ pub(crate) fn render_not_serving(word: FourLetterWord) -> Option<String> {
         | FourLetterWord::Srst
         | FourLetterWord::Srvr
         | FourLetterWord::Stat
+        | FourLetterWord::Topn
+        | FourLetterWord::Topp
         | FourLetterWord::Wchc
         | FourLetterWord::Wchp
         | FourLetterWord::Wchs => Some(format!("{TEXT}\n")),

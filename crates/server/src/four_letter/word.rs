@@ -36,6 +36,10 @@ pub(crate) enum FourLetterWord {
     Stat,
     /// Sets the trace mask; eight more bytes follow.
     Stmk,
+    /// The nodes with the most data and the most children. ZooKeeper has no such word.
+    Topn,
+    /// The hottest paths and clients. ZooKeeper has no such word.
+    Topp,
     /// Watches by session.
     Wchc,
     /// Watches by path.
@@ -51,7 +55,7 @@ const TELNET_CLOSE: [u8; 4] = [0xff, 0xf4, 0xff, 0xfd];
 
 impl FourLetterWord {
     /// Every word with a name of four letters.
-    pub(crate) const ALL: [FourLetterWord; 19] = [
+    pub(crate) const ALL: [FourLetterWord; 21] = [
         FourLetterWord::Conf,
         FourLetterWord::Cons,
         FourLetterWord::Crst,
@@ -68,6 +72,8 @@ impl FourLetterWord {
         FourLetterWord::Srvr,
         FourLetterWord::Stat,
         FourLetterWord::Stmk,
+        FourLetterWord::Topn,
+        FourLetterWord::Topp,
         FourLetterWord::Wchc,
         FourLetterWord::Wchp,
         FourLetterWord::Wchs,
@@ -92,6 +98,8 @@ impl FourLetterWord {
             FourLetterWord::Srvr => "srvr",
             FourLetterWord::Stat => "stat",
             FourLetterWord::Stmk => "stmk",
+            FourLetterWord::Topn => "topn",
+            FourLetterWord::Topp => "topp",
             FourLetterWord::Wchc => "wchc",
             FourLetterWord::Wchp => "wchp",
             FourLetterWord::Wchs => "wchs",
@@ -124,9 +132,9 @@ impl FourLetterWord {
         }
     }
 
-    /// Whether `*` in the whitelist includes the word. A word that disturbs clients must be listed
-    /// by name.
+    /// Whether `*` in the whitelist includes the word. A word that disturbs clients or that shows paths of
+    /// all clients must be listed by name.
     pub(crate) fn matches_wildcard(self) -> bool {
-        self != FourLetterWord::Shed
+        !matches!(self, FourLetterWord::Shed | FourLetterWord::Topn | FourLetterWord::Topp)
     }
 }

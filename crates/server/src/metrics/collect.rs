@@ -132,7 +132,7 @@ fn add_tree(view: &mut MetricsView, shared: &ServerContext) {
 
 fn add_edge_counters(view: &mut MetricsView, shared: &ServerContext, core: &CoreStatus) {
     let edge = &shared.metrics;
-    let counters: [(&str, &Counter); 27] = [
+    let counters: [(&str, &Counter); 29] = [
         ("connection_request_count", &edge.connection_requests),
         ("connection_rejected", &edge.connections_rejected),
         ("connection_drop_count", &edge.connections_dropped),
@@ -160,6 +160,8 @@ fn add_edge_counters(view: &mut MetricsView, shared: &ServerContext, core: &Core
         ("snap_count", &edge.snapshots_sent),
         ("zebu_purge_errors", &edge.purge_errors),
         ("zebu_bad_frames", &edge.bad_frames),
+        ("zebu_slow_requests", &shared.traffic.slow_requests),
+        ("zebu_large_replies", &shared.traffic.large_replies),
     ];
     counters.iter().for_each(|(name, counter)| view.counter(name, counter));
     view.counter("fsync_threshold_exceed_count", &edge.slow_fsyncs);
@@ -268,11 +270,14 @@ fn add_node(view: &mut MetricsView, node: &NodeMetrics, now_ms: i64) {
         ("connection_revalidate_count", &node.sessions_resumed),
         ("stale_sessions_expired", &node.sessions_expired),
         ("throttled_ops", &node.throttled_ops),
+        ("fenced_reads", &node.fenced_reads),
+        ("read_checks", &node.read_checks),
         ("stale_requests", &node.stale_requests),
         ("stale_requests_dropped", &node.stale_requests),
         ("zebu_connections_kept", &node.connections_kept),
         ("zebu_connections_continued", &node.connections_continued),
         ("zebu_requests_repeated", &node.requests_repeated),
+        ("zebu_watches_refused", &node.watches_refused),
         ("outstanding_changes_queued", &node.changes_queued),
         ("outstanding_changes_removed", &node.changes_removed),
     ] {

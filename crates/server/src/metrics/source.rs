@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use zebu_metrics::MetricsView;
 
-use super::AdminCounters;
 use super::collect::collect_view;
 use crate::core::context::ServerContext;
 use crate::four_letter::collect::query_core_status;
@@ -28,11 +27,6 @@ impl MetricsSource {
     pub async fn view(&self) -> Option<MetricsView> {
         let core = query_core_status(&self.shared).await?;
         Some(collect_view(&self.shared, &core))
-    }
-
-    /// Counters for the admin server to fill.
-    pub fn admin_counters(&self) -> &AdminCounters {
-        &self.shared.metrics.admin
     }
 
     /// Reads the values from time to time, so that old samples leave the quantiles.

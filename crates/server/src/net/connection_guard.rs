@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tracing::error;
-use zebu_node::{ClientConnection, ClientEvent};
+use zebu_node::{ClientConnection, ClientEvent, ConnectionSession, TrafficReport};
 use zebu_tree::Credentials;
 
 use super::client_socket::SharedWriter;
@@ -37,21 +37,38 @@ impl ConnectionGuard {
     }
 }
 
+impl ConnectionGuard {
+    /// Reports the observed requests. The caller holds no lock.
+    #[inline]
+    pub(super) fn record_traffic(
+        &self,
+        traffic: Option<Box<TrafficReport>>,
+        session: Option<ConnectionSession>,
+    ) {
+        if let Some(report) = traffic {
+            self.shared.traffic.record(&self.entry, session, &report, &self.shared.clock);
+        }
+    }
+}
+
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         if std::thread::panicking() {
             error!(peer = %self.entry.remote_address, "the task of a client connection panicked; the connection is closed");
         }
         let shared = &self.shared;
-        let (connection, session, touched_ms, writer) = {
+        let (connection, session, touched_ms, writer, traffic) = {
             let replica = shared.read_replica();
             let mut connection = self.entry.lock();
             let unreported = connection.take_outbox(&mut Vec::new());
             shared.stats.add(&unreported);
             let writer = connection.release_socket();
             replica.remove_connection(&mut connection);
-            (connection.id, connection.session.map(|session| session.id), connection.touched_ms, writer)
+            let traffic = connection.take_traffic();
+            (connection.id, connection.session, connection.touched_ms, writer, traffic)
         };
+        self.record_traffic(traffic, session);
+        let session = session.map(|session| session.id);
         // The socket is closed before the connection is released.
         drop(writer);
         shared.per_address.release(self.entry.remote_address.ip());

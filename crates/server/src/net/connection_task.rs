@@ -223,6 +223,7 @@ impl<S: TaskSocket> ConnectionTask<S> {
         if connection.queued_requests() == 0 {
             self.large_permits = None;
         }
+        let (traffic, session) = (connection.take_traffic(), connection.session);
         let mut room_now = false;
         if self.output.is_empty() {
             let allowance = self.allowance();
@@ -242,6 +243,7 @@ impl<S: TaskSocket> ConnectionTask<S> {
         if draining && self.deadline.is_none() {
             self.deadline = Some(sessionless_timer(&self.guard.shared));
         }
+        self.guard.record_traffic(traffic, session);
         if room_now {
             return OutputOutcome::RoomFreed;
         }

@@ -104,6 +104,10 @@ impl LockedConnection {
         if connection.phase != ConnectionPhase::Serving || connection.outbox_len() > DIRECT_SEND_BYTES_MAX {
             return false;
         }
+        if connection.has_notable_requests() {
+            // The task logs them.
+            return false;
+        }
         if connection.outbox_len() > 0 {
             // The task finds the error when it writes.
             let Ok(count) = writer.try_send(connection.outbox()) else { return false };

@@ -10,6 +10,7 @@ mod connection_task;
 pub(crate) mod connections;
 pub(crate) mod large_requests;
 mod listener;
+pub(crate) mod local_connection;
 pub(crate) mod login_reload;
 pub(crate) mod port_protection;
 mod remote_address;

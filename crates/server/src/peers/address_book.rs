@@ -13,6 +13,8 @@ use zebu_proto::quorum::election::ADDRESS_BYTES_MAX;
 use zebu_zab::membership::MultiAddress;
 
 use super::dial;
+use super::member_addresses::MemberAddresses;
+use super::unidentified::Standing;
 use super::unlisted::UnlistedServers;
 use crate::config::ServerConfig;
 use crate::config::membership::{PeerAddress, ServerSpec};
@@ -32,6 +34,8 @@ pub(super) struct AddressBook {
     configured_hosts: Mutex<BTreeMap<ServerId, Vec<String>>>,
     /// The addresses in the proposed config, which may have been committed meanwhile.
     proposed: Mutex<BTreeMap<ServerId, Vec<PeerAddress>>>,
+    /// The addresses of the servers in the committed and in the proposed config.
+    member_addresses: Mutex<MemberAddresses>,
     /// Servers that connected and are not in a static config.
     unlisted: Mutex<UnlistedServers>,
     interfaces: ListenInterfaces,
@@ -52,6 +56,7 @@ impl AddressBook {
             members: Mutex::default(),
             configured_hosts: Mutex::default(),
             proposed: Mutex::default(),
+            member_addresses: Mutex::default(),
             unlisted: Mutex::default(),
             interfaces: ListenInterfaces::of(config),
             announced_addresses: membership.peers.address_support,
@@ -71,11 +76,25 @@ impl AddressBook {
             members.iter().map(|(id, member)| (*id, hosts_of(&member.addresses))).collect();
         *lock(&self.members) = members.iter().map(|(id, member)| (*id, member.addresses.clone())).collect();
         lock(&self.proposed).clear();
+        self.update_member_addresses();
     }
 
     /// Sets the servers of a proposed config.
     pub(super) fn set_proposed(&self, members: &BTreeMap<ServerId, ServerSpec>) {
         *lock(&self.proposed) = members.iter().map(|(id, member)| (*id, member.addresses.clone())).collect();
+        self.update_member_addresses();
+    }
+
+    /// Servers that only announced themselves are no members here.
+    fn update_member_addresses(&self) {
+        let mut servers: BTreeSet<ServerId> = lock(&self.configured_hosts).keys().copied().collect();
+        servers.extend(lock(&self.proposed).keys());
+        lock(&self.member_addresses).set(&servers, &self.all_hosts());
+    }
+
+    /// The standing of a connection that comes from this address.
+    pub(super) fn standing_of(&self, from: IpAddr) -> Standing {
+        if lock(&self.member_addresses).contains(from) { Standing::MemberAddress } else { Standing::Stranger }
     }
 
     /// Stores the announced election addresses of a server that is not in the config. Returns
@@ -195,7 +214,11 @@ impl AddressBook {
                 hosts.push(host_port);
             }
         }
-        dial::connect(hosts, self.connect_timeout).await
+        let dialed = dial::resolve(hosts, self.connect_timeout).await;
+        if !self.hosts_of(to).is_empty() {
+            lock(&self.member_addresses).set_resolved(to, dialed.addresses());
+        }
+        dialed.connect(self.connect_timeout).await
     }
 }
 

@@ -24,8 +24,26 @@ const ADDRESSES_MAX: usize = 32;
 /// connections silently; without this limit TCP would retry for about 15 minutes.
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Connects to the first address that answers. Names are resolved at each call.
-pub(super) async fn connect(hosts: Vec<(String, u16)>, attempt_max: Duration) -> io::Result<TcpStream> {
+/// The addresses of one peer, and the reason why there are none.
+#[derive(Debug)]
+pub(super) struct DialAddresses {
+    addresses: VecDeque<SocketAddr>,
+    failure: io::Error,
+}
+
+impl DialAddresses {
+    pub(super) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.addresses.iter().copied()
+    }
+
+    /// Connects to the first address that answers.
+    pub(super) async fn connect(self, attempt_max: Duration) -> io::Result<TcpStream> {
+        connect_first(self.addresses, attempt_max, self.failure).await
+    }
+}
+
+/// Resolves the names of one peer.
+pub(super) async fn resolve(hosts: Vec<(String, u16)>, attempt_max: Duration) -> DialAddresses {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the server is not in the configuration");
     let mut addresses = VecDeque::new();
     for (host, port) in hosts {
@@ -43,7 +61,7 @@ pub(super) async fn connect(hosts: Vec<(String, u16)>, attempt_max: Duration) ->
             Ok(Err(_)) | Err(_) => failure = io::ErrorKind::TimedOut.into(),
         }
     }
-    connect_first(addresses, attempt_max, failure).await
+    DialAddresses { addresses, failure }
 }
 
 async fn connect_first(
@@ -113,7 +131,7 @@ mod tests {
             ("::1%no-such-if".to_owned(), port),
             ("::1".to_owned(), port),
         ];
-        let stream = connect(hosts, ATTEMPT_MAX).await.unwrap();
+        let stream = resolve(hosts, ATTEMPT_MAX).await.connect(ATTEMPT_MAX).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), listener.local_addr().unwrap());
     }
 
@@ -148,10 +166,10 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_to_try_is_said_so() {
-        let error = connect(Vec::new(), ATTEMPT_MAX).await.unwrap_err();
+        let error = resolve(Vec::new(), ATTEMPT_MAX).await.connect(ATTEMPT_MAX).await.unwrap_err();
         assert_eq!(error.to_string(), "the server is not in the configuration");
         let nowhere = vec![("::1%no-such-if".to_owned(), 1)];
-        let error = connect(nowhere, ATTEMPT_MAX).await.unwrap_err();
+        let error = resolve(nowhere, ATTEMPT_MAX).await.connect(ATTEMPT_MAX).await.unwrap_err();
         assert_eq!(error.to_string(), "no-such-if is no network interface of this machine");
     }
 

@@ -18,7 +18,6 @@ use super::links::Links;
 use super::outbox::{Outbox, WriteJob};
 use super::peer_stream::{LinkReader, PeerCertificate};
 use super::protection::recognize_protection;
-use super::read_gate::ReadGate;
 use super::{sync_log, unlisted};
 use crate::core::context::ServerContext;
 use crate::core::inbox::ControlEvent;
@@ -75,7 +74,7 @@ pub(super) async fn run_link(
     links: Arc<Links>,
     shared: Arc<ServerContext>,
 ) {
-    let reading = read_packets(link, &peer, reader, outbox.read_gate(), &links, &shared);
+    let reading = read_packets(link, &peer, reader, &outbox, &links, &shared);
     let writing = write_packets(link, &outbox, &links, &shared);
     let result = tokio::select! {
         result = reading => result,
@@ -163,7 +162,7 @@ async fn read_packets(
     link: LinkId,
     peer: &LinkPeer,
     mut reader: LinkReader,
-    read_gate: &ReadGate,
+    outbox: &Outbox,
     links: &Links,
     shared: &ServerContext,
 ) -> io::Result<()> {
@@ -179,7 +178,7 @@ async fn read_packets(
     let mut events_bytes = 0;
     let mut known = AuthCache::default();
     loop {
-        read_gate.wait_until_open().await;
+        outbox.read_gate().wait_until_open().await;
         shared.inbox.wait_for_control_room().await;
         shared.disk_backlog.wait_for_room().await;
         buffer.drain(..start);
@@ -219,6 +218,7 @@ async fn read_packets(
                 }
             }
             identified = true;
+            outbox.counters().count_received(&packet);
             sync_log::log_received(link, &packet);
             unlisted::log_unlisted_learner(link, &packet, links.address_book());
             if let Packet::Snap { zxid } = packet {

@@ -121,7 +121,7 @@ impl Links {
             LearnerPort::ObserverMaster => PeerEvent::ObserverAccepted { link },
         };
         self.start_link(link, stream, LinkOrigin::Accepted { from }, event);
-        self.track_unidentified(link);
+        self.track_unidentified(link, from);
     }
 
     pub(super) fn dial(self: &Arc<Self>, link: LinkId, to: ServerId, learner_port: LearnerPort) {
@@ -239,17 +239,18 @@ impl Links {
         &self.log_feed
     }
 
-    /// Bounds the links that have not identified their server: closes the oldest.
-    fn track_unidentified(&self, link: LinkId) {
+    /// Bounds the links that have not identified their server.
+    fn track_unidentified(&self, link: LinkId, from: SocketAddr) {
+        let standing = self.address_book.standing_of(from.ip());
         let mut open = self.lock();
         if !open.outboxes.contains_key(&link) {
             return;
         }
-        let Some(oldest) = open.unidentified.add(link.0, link) else { return };
-        if let Some(outbox) = open.outboxes.remove(&oldest) {
+        let Some(closed) = open.unidentified.add(link.0, from.ip(), standing, link) else { return };
+        if let Some(outbox) = open.outboxes.remove(&closed) {
             outbox.close();
             drop(open);
-            self.push_event(PeerEvent::LinkDown { link: oldest });
+            self.push_event(PeerEvent::LinkDown { link: closed });
         }
     }
 
@@ -299,6 +300,7 @@ impl Links {
 
     /// Removes a link that ended, and reports its end if it was open.
     pub(super) fn link_ended(&self, link: LinkId) {
+        self.shared.learner_links.remove(link);
         let mut open = self.lock();
         open.unidentified.remove(link.0);
         open.queue_bytes.remove(&link);
@@ -322,6 +324,11 @@ impl Links {
         let certificate = stream.certificate().clone();
         let (reader, writer) = stream.into_link_halves();
         let outbox = self.register(link, writer, event);
+        if let LinkOrigin::Accepted { from } = origin {
+            // The end of the task removes it.
+            let wall_ms = self.shared.clock.now().wall_ms;
+            self.shared.learner_links.add(link, from, wall_ms, outbox.counters());
+        }
         let peer = LinkPeer { origin, certificate };
         self.spawn(link, link::run_link(link, peer, reader, outbox, self.clone(), self.shared.clone()));
     }

@@ -6,7 +6,7 @@
 //! runtime's [`SendQueue`] fixes the order of packets and snapshots.
 
 use std::io;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
@@ -16,6 +16,7 @@ use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
 use zebu_runtime::{QueuedItem, SendQueue};
 
+use super::learner_links::LinkCounters;
 use super::peer_stream::LinkWriter;
 use super::read_gate::ReadGate;
 use crate::sync::{Mutex, MutexGuard, Notify};
@@ -35,6 +36,7 @@ pub(super) struct Outbox {
     /// Wakes the task.
     task_wakeup: Notify,
     read_gate: ReadGate,
+    counters: Arc<LinkCounters>,
 }
 
 #[derive(Debug)]
@@ -75,6 +77,7 @@ impl Outbox {
             state: Mutex::new(state),
             task_wakeup: Notify::new(),
             read_gate: ReadGate::default(),
+            counters: Arc::default(),
         }
     }
 
@@ -83,11 +86,17 @@ impl Outbox {
         &self.read_gate
     }
 
+    /// The counters of the link.
+    pub(super) fn counters(&self) -> &Arc<LinkCounters> {
+        &self.counters
+    }
+
     /// Queues a packet. Returns whether [`Outbox::flush`] must be called for it: the outbox was empty,
     /// and no task was woken.
     pub(super) fn push(&self, packet: Packet) -> bool {
         let mut state = self.lock();
         let needs_flush = state.queue.bytes().is_empty() && state.writer_owner == WriterOwner::Free;
+        self.counters.count_queued(&packet);
         state.queue.push(packet);
         needs_flush
     }
@@ -111,8 +120,10 @@ impl Outbox {
             && let Ok(written) = self.writer.try_write(bytes)
             && let Some(weight) = state.queue.advance(written)
         {
+            self.counters.set_queued_bytes(state.queue.bytes().len());
             return weight;
         }
+        self.counters.set_queued_bytes(state.queue.bytes().len());
         self.wake_task(&mut state);
         0
     }
@@ -131,7 +142,9 @@ impl Outbox {
     /// Returns the task's next job, and exchanges the bytes to write for its empty buffer.
     pub(super) fn next_job(&self, bytes: &mut Vec<u8>) -> WriteJob {
         let mut state = self.lock();
-        match state.queue.take_next(bytes) {
+        let item = state.queue.take_next(bytes);
+        self.counters.set_queued_bytes(state.queue.bytes().len());
+        match item {
             QueuedItem::Bytes { weight } => {
                 // The task may run unasked, between a push of the core and its flush.
                 state.writer_owner = match state.writer_owner {

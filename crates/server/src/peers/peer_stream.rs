@@ -51,6 +51,14 @@ impl PeerStream {
         &self.certificate
     }
 
+    /// Whether the peer proved to own a certificate that this server trusts.
+    pub(super) fn has_certificate(&self) -> bool {
+        match &self.transport {
+            PeerTransport::Plain(_) => false,
+            PeerTransport::Tls(stream) => stream.get_ref().1.peer_certificates().is_some(),
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn tcp(&self) -> &TcpStream {
         match &self.transport {

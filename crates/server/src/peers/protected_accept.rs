@@ -37,7 +37,7 @@ impl UnauthenticatedLearners {
     }
 }
 
-/// Protects an accepted connection and starts its link. The oldest of too many connections is closed.
+/// Protects an accepted connection and starts its link. Of too many connections one is closed.
 pub(super) fn accept_protected(
     links: &Arc<Links>,
     stream: TcpStream,
@@ -55,7 +55,8 @@ pub(super) fn accept_protected(
     let protect = {
         let links = links.clone();
         async move {
-            let protecting = protect(links.protection(), stream, from);
+            let certified = || links.unauthenticated().connections().mark_certified(number);
+            let protecting = protect(links.protection(), stream, from, certified);
             let protected =
                 timeout(PROTECTION_TIMEOUT, protecting).await.unwrap_or(Err(PeerRefusal::TooSlow));
             links.unauthenticated().connections().remove(number);
@@ -66,8 +67,9 @@ pub(super) fn accept_protected(
         }
     };
     let task = tokio::spawn(close_on_panic("a learner's connection", forget, protect));
-    if let Some(oldest) = connections.add(number, task.abort_handle()) {
-        oldest.abort();
+    let standing = links.address_book().standing_of(from.ip());
+    if let Some(closed) = connections.add(number, from.ip(), standing, task.abort_handle()) {
+        closed.abort();
     }
 }
 
@@ -75,8 +77,12 @@ async fn protect(
     protection: &PeerProtection,
     stream: TcpStream,
     from: SocketAddr,
+    certified: impl FnOnce(),
 ) -> Result<PeerStream, PeerRefusal> {
     let mut stream = protection.accept_tls(stream, from).await?;
+    if stream.has_certificate() {
+        certified();
+    }
     protection.accept_sasl(&mut stream, from).await?;
     Ok(stream)
 }

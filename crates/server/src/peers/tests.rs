@@ -160,7 +160,8 @@ async fn the_election_port_keeps_few_who_do_not_say_who_they_are() {
 }
 
 fn follower_info(server: i64) -> Vec<u8> {
-    let info = LearnerInfo { server: ServerId(server), protocol: LEARNER_PROTOCOL, config_version: 0 };
+    let info =
+        LearnerInfo { server: ServerId(server), protocol: LEARNER_PROTOCOL, config_version: 0, zebu: None };
     let mut bytes = Vec::new();
     Packet::FollowerInfo { accepted: Zxid::ZERO, info }.encode(&mut bytes);
     bytes

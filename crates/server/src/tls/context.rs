@@ -156,7 +156,7 @@ impl TlsContext {
 
 fn usage(family: TlsFamily) -> CertificateUsage {
     match family {
-        TlsFamily::Client => CertificateUsage::Client,
+        TlsFamily::Client | TlsFamily::Exporter => CertificateUsage::Client,
         TlsFamily::Quorum => CertificateUsage::Peer,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use zebu_node::{AuditOperation, AuditResult};
 use zebu_proto::{Id, Permissions};
 use zebu_tree::{Credentials, access};
 
@@ -18,7 +19,60 @@ pub enum RootAccess {
     Refused,
 }
 
+/// How a caller of the HTTP API shows who it is.
+#[derive(Clone, Copy, Debug)]
+pub struct CallerIdentity<'a> {
+    /// Its address.
+    pub address: IpAddr,
+    /// The id of its certificate, if it showed one.
+    pub certificate: Option<&'a str>,
+    /// A scheme, and data as `addauth` takes them.
+    pub auth: Option<(&'a str, Option<&'a str>)>,
+}
+
 impl ServerViews {
+    /// The credentials that a client of the client port would have: its address, its certificate and what it
+    /// proves by `auth`. `None` if `auth` proves nothing; the audit log records that.
+    pub fn caller_credentials(&self, caller: &CallerIdentity<'_>) -> Option<Credentials> {
+        let mut held = Credentials::of_peer(caller.address);
+        for id in caller.certificate.into_iter().flat_map(|id| self.certificate_ids(id)) {
+            held.add(id);
+        }
+        let Some((scheme, data)) = caller.auth else { return Some(held) };
+        let proven = {
+            let replica = self.shared.read_replica();
+            access::authenticate(Some(scheme), data.map(str::as_bytes), &held, replica.policy())
+        };
+        match proven {
+            Ok(ids) => {
+                ids.into_iter().for_each(|id| held.add(id));
+                Some(held)
+            }
+            Err(_) => {
+                if let Some(audit) = &self.shared.audit {
+                    let (operation, result) = (AuditOperation::AuthFailure, AuditResult::Failure);
+                    audit.record_extra(None, &held, operation, result, self.shared.clock.now());
+                }
+                None
+            }
+        }
+    }
+
+    /// The names by which `whoAmI` shows the credentials, newest first.
+    pub fn user_names(&self, credentials: &Credentials) -> Vec<(String, String)> {
+        let replica = self.shared.read_replica();
+        let name = |id: &Id| access::user_name(id, replica.policy()).to_owned();
+        let ids = credentials.iter().rev();
+        ids.map(|id| (id.scheme.as_deref().unwrap_or_default().to_owned(), name(id))).collect()
+    }
+
+    /// The ids of a certificate.
+    fn certificate_ids(&self, id: &str) -> Vec<Id> {
+        let is_super = self.shared.config.security.client_tls.x509_super_user.as_deref() == Some(id);
+        let super_id = is_super.then(|| Id::new("super", id));
+        super_id.into_iter().chain([Id::new("x509", id)]).collect()
+    }
+
     /// The credentials of a caller that names a scheme, with data as `addauth` takes them. `None` if the
     /// caller proves no identity. `certificate` is the id of its certificate.
     pub fn authenticate(
@@ -35,11 +89,7 @@ impl ServerViews {
             _ => Credentials::none(),
         };
         if scheme == "x509" {
-            let id = certificate?;
-            if self.shared.config.security.client_tls.x509_super_user.as_deref() == Some(id) {
-                held.add(Id::new("super", id));
-            }
-            held.add(Id::new("x509", id));
+            self.certificate_ids(certificate?).into_iter().for_each(|id| held.add(id));
         }
         let data = data.map(str::as_bytes);
         let proven = access::authenticate(Some(scheme), data, &held, policy).ok()?;

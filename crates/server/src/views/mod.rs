@@ -4,24 +4,42 @@
 //! The views hold plain values. They format nothing but numbers and addresses of Java.
 
 mod access;
+mod child_pages;
+mod restore;
+mod session_pages;
 mod sessions;
 mod snapshots;
+mod subtrees;
+mod top;
+mod tree_reads;
 mod values;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 
+use tokio::io::DuplexStream;
+use tokio::runtime::Handle;
 use zebu_node::ServingMode;
 use zebu_proto::{ServerId, Zxid};
 use zebu_zab::Configuration;
 
 use crate::config::ServerConfig;
 use crate::core::context::ServerContext;
-use crate::net::shed;
+use crate::metrics::AdminCounters;
+use crate::net::{local_connection, shed};
 
-pub use access::RootAccess;
+pub use crate::core::restore::{RestoreRefusal, RestoredSummary};
+pub use crate::net::local_connection::{LocalCaller, LocalConnectionRefusal};
+pub use crate::peers::learner_links::LearnerConnectionView;
+pub use access::{CallerIdentity, RootAccess};
+pub use child_pages::{ChildPage, ChildScan, ChildView, ScanProgress};
+pub use restore::StateUpload;
+pub use session_pages::{SessionDetailView, SessionPage, SessionRow};
 pub use sessions::{SessionPaths, ViewTooLong, WatchedPaths};
 pub use snapshots::{LastSnapshot, OperatorSnapshot, SnapshotRefusal};
+pub use subtrees::{SubtreeProgress, SubtreeScan};
+pub use top::{LargestNodes, TOP_ENTRIES_MAX, TopView};
+pub use tree_reads::{AclView, DigestView, NodeView, StatView};
 pub use values::{
     ConnectionView, CoreView, EnvironmentView, LearnerView, ServerStatsView, SessionView, WatchSummaryView,
 };
@@ -30,11 +48,27 @@ pub use values::{
 #[derive(Clone, Debug)]
 pub struct ServerViews {
     shared: Arc<ServerContext>,
+    /// The network threads, which run the tasks of connections.
+    runtime: Handle,
 }
 
 impl ServerViews {
-    pub(crate) fn new(shared: Arc<ServerContext>) -> ServerViews {
-        ServerViews { shared }
+    pub(crate) fn new(shared: Arc<ServerContext>, runtime: Handle) -> ServerViews {
+        ServerViews { shared, runtime }
+    }
+
+    /// Opens a client connection from within the process. The caller speaks the client protocol on it,
+    /// beginning with the connect request.
+    ///
+    /// # Errors
+    /// The server stops, or a limit of connections is reached.
+    pub fn open_connection(&self, caller: LocalCaller) -> Result<DuplexStream, LocalConnectionRefusal> {
+        local_connection::open(&self.shared, &self.runtime, caller)
+    }
+
+    /// Counters that the admin server fills.
+    pub fn admin_counters(&self) -> &AdminCounters {
+        &self.shared.metrics.admin
     }
 
     /// The configuration.
@@ -96,11 +130,17 @@ impl ServerViews {
     pub fn reset_server_stats(&self) {
         self.shared.stats.reset();
         self.shared.metrics.reset();
+        self.shared.traffic.reset();
     }
 
     /// Resets the counters of all connections.
     pub fn reset_connection_stats(&self) {
         self.shared.connections.all().iter().for_each(|entry| entry.lock().stats.reset());
+    }
+
+    /// Resets the counters of the connections of learners.
+    pub fn reset_learner_connection_stats(&self) {
+        self.shared.learner_links.reset();
     }
 
     /// Closes this percentage of the connections with a session; returns the number.

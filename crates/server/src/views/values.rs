@@ -12,6 +12,7 @@ use crate::four_letter::collect_member;
 use crate::four_letter::{SummaryReport, java_text, op_mnemonic};
 use crate::metrics::MetricsSource;
 use crate::net::ClientPortKind;
+use crate::peers::learner_links::LearnerConnectionView;
 
 /// The values of `server_stats`.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,6 +108,8 @@ pub struct LearnerView {
     pub synced: bool,
     /// The last transaction that it has acknowledged.
     pub acked: Zxid,
+    /// Its connection; `None` if it has just ended.
+    pub connection: Option<LearnerConnectionView>,
 }
 
 /// The state of the core.
@@ -216,6 +219,7 @@ impl ServerViews {
             server: learner.server,
             synced: learner.synced,
             acked: learner.acked,
+            connection: self.shared.learner_links.view(learner.link),
         };
         Some(CoreView {
             leader: status.leader,

@@ -27,6 +27,7 @@ mod g21_sequence_names;
 mod g22_replica_equality;
 mod g23_exactly_once;
 mod g24_unnoticed_leader_change;
+mod g25_linearizable_reads;
 pub(crate) mod learner_memory;
 mod local_sessions;
 pub(crate) mod purged_files;
@@ -259,6 +260,10 @@ impl Checker {
             reconfig_answers::check_answer(&operation, answer)?;
         } else {
             g08_no_resurrection::check_seen(self, answer.zxid)?;
+            g25_linearizable_reads::check_answer(self, call, answer)?;
+            if g25_linearizable_reads::is_refusal(&operation, answer) {
+                return Ok(());
+            }
             g03_reads::check_answer(self, call, answer)?;
             g05_read_your_writes::check_answer(self, sent, answer)?;
             g10_sync::check_answer(self, call, answer)?;

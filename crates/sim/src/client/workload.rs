@@ -1,8 +1,8 @@
 //! Draws the next call of a client: few names, so that calls conflict; every operation; versions that are
 //! often right and sometimes wrong.
 
-use zebu_proto::Permissions;
-use zebu_proto::client::{AddWatchMode, CreateMode, CreateOp};
+use zebu_proto::client::{AddWatchMode, CreateMode, CreateOp, Freshness};
+use zebu_proto::{Permissions, Zxid};
 
 use super::SimClient;
 use crate::operation::{MultiReadOperation, NodePath, Operation, ReadOperation, SYNCED, WriteOperation};
@@ -63,10 +63,15 @@ impl OperationKind {
 
 impl SimClient {
     /// The next call.
-    pub(crate) fn draw(&mut self, workload: &Workload) -> Operation {
+    pub(crate) fn draw(&mut self, workload: &Workload, recent: Zxid) -> Operation {
         let kind = OperationKind::ALL[self.random.weighted(&workload.weights)];
         let mut drawer = OperationDrawer { random: &mut self.random, workload, known: &self.known };
-        drawer.operation(kind)
+        match drawer.operation(kind) {
+            Operation::Read { read, watch, .. } => {
+                Operation::Read { read, watch, freshness: drawer.freshness(recent) }
+            }
+            operation => operation,
+        }
     }
 
     /// Remembers a name that a server has assigned.
@@ -105,7 +110,7 @@ impl OperationDrawer<'_> {
             OperationKind::Acl => self.read(ReadOperation::Acl),
             OperationKind::DescendantCount => self.read(ReadOperation::DescendantCount),
             OperationKind::Ephemerals => {
-                Operation::Read { read: ReadOperation::Ephemerals(NodePath::from("/")), watch: false }
+                Operation::plain_read(ReadOperation::Ephemerals(NodePath::from("/")), false)
             }
             OperationKind::Several => self.several(),
             OperationKind::Sync => Operation::Sync(NodePath::from(SYNCED)),
@@ -114,6 +119,20 @@ impl OperationDrawer<'_> {
                 Operation::AddWatch { path: self.path(), mode: AddWatchMode::PersistentRecursive }
             }
         }
+    }
+
+    /// How fresh the answer to a read must be. A least zxid is a recent one, or one that may never come.
+    fn freshness(&mut self, recent: Zxid) -> Freshness {
+        if !self.random.permille(self.workload.fresh_permille) {
+            return Freshness::default();
+        }
+        let linearizable = self.random.permille(700);
+        let max_age_ms = self.random.permille(200).then(|| self.random.skewed(1, 5_000) as i32);
+        let min_zxid = self.random.permille(200).then(|| match self.random.permille(900) {
+            true => recent,
+            false => Zxid(recent.0 + self.random.between(1, 5) as i64),
+        });
+        Freshness { linearizable, max_age_ms, min_zxid }
     }
 
     fn write(&mut self, kind: OperationKind) -> WriteOperation {
@@ -183,7 +202,7 @@ impl OperationDrawer<'_> {
                 | ReadOperation::ChildrenAndStat(_)
         );
         let watch = watchable && self.random.permille(self.workload.watch_permille);
-        Operation::Read { read, watch }
+        Operation::plain_read(read, watch)
     }
 
     fn several(&mut self) -> Operation {
@@ -197,7 +216,7 @@ impl OperationDrawer<'_> {
                 MultiReadOperation::Children(path)
             });
         }
-        Operation::Read { read: ReadOperation::Several(reads), watch: false }
+        Operation::plain_read(ReadOperation::Several(reads), false)
     }
 
     fn path(&mut self) -> NodePath {

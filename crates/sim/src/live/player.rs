@@ -156,8 +156,8 @@ impl Player {
     /// Reads all of a node: data, stat and children.
     pub fn read(&mut self, now: Instant, path: &str) {
         let path = NodePath::from(path);
-        self.call(now, Operation::Read { read: ReadOperation::Get(path.clone()), watch: false });
-        self.call(now, Operation::Read { read: ReadOperation::ChildrenAndStat(path), watch: false });
+        self.call(now, Operation::plain_read(ReadOperation::Get(path.clone()), false));
+        self.call(now, Operation::plain_read(ReadOperation::ChildrenAndStat(path), false));
     }
 
     /// Paths of children that reads by [`Player::read`] have found.

@@ -65,6 +65,7 @@ impl RunParameters {
             calls_max: 2000,
             names: 3,
             watch_permille: 50,
+            fresh_permille: 100,
             data_max: 200,
             session_timeout_ms: 10 * self.tick_ms,
             restless_permille: 0,

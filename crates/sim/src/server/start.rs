@@ -6,6 +6,7 @@ use std::sync::Arc;
 use zebu_node::{
     AuthEnforcement, LeaderClients, Node, NodeSettings, ReconfigSupport, Replica, Restore, ThrottleSettings,
 };
+use zebu_proto::quorum::PeerAnnouncement;
 use zebu_proto::txn::TxnEntry;
 use zebu_proto::{Acl, ServerId, SessionId, StatPersisted, Zxid};
 use zebu_runtime::{
@@ -408,5 +409,6 @@ fn peer_settings(server: usize, shape: &RunParameters, dynamic: Option<DynamicCo
         observer: observer_settings(server, shape),
         last_counter: shape.last_counter,
         dynamic_config: dynamic,
+        announcement: Some(PeerAnnouncement::CURRENT),
     }
 }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use zebu_client::core::{ServerAddress, SessionAction, SessionRequest, SessionState, WatchRegistration};
-use zebu_proto::{ErrorCode, Jute, OpCode, Reader, SessionId};
+use zebu_proto::{ErrorCode, Jute, OpCode, Reader, SessionId, Zxid};
 
 use super::{RunPhase, World};
 use crate::check::{FrameKind, ServerMode, session_lease};
@@ -418,7 +418,8 @@ impl World {
             return Operation::Sync(NodePath::from(SYNCED));
         }
         let about_members = self.draw_about_members(client);
-        about_members.unwrap_or_else(|| self.clients[client].draw(&self.core.parameters.workload))
+        let recent = Zxid(self.core.checker.acked);
+        about_members.unwrap_or_else(|| self.clients[client].draw(&self.core.parameters.workload, recent))
     }
 
     /// Makes a call.
@@ -454,7 +455,7 @@ impl World {
         let first = self.call(client, write);
         let root = NodePath::from("/");
         let read = crate::operation::ReadOperation::ChildrenAndStat(root);
-        let second = self.call(client, Operation::Read { read, watch: false });
+        let second = self.call(client, Operation::plain_read(read, false));
         self.drive(client);
         [first, second]
     }

@@ -41,6 +41,6 @@ impl World {
             return Some(Operation::Sync(NodePath::from(SYNCED)));
         }
         let watch = random.permille(watch_permille);
-        Some(Operation::Read { read: ReadOperation::Get(NodePath::from(CONFIG)), watch })
+        Some(Operation::plain_read(ReadOperation::Get(NodePath::from(CONFIG)), watch))
     }
 }

@@ -9,6 +9,9 @@ const HEADER: [u8; 16] = *b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01";
 /// Bytes of the magic inside the header.
 const MAGIC_SIZE: usize = 8;
 
+/// The first bytes of the stream.
+pub(crate) const MAGIC: &[u8] = HEADER.split_at(MAGIC_SIZE).0;
+
 /// Uncompressed bytes per block, as in snappy-java.
 const BLOCK_SIZE: usize = 32 * 1024;
 

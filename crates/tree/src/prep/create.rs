@@ -32,6 +32,9 @@ pub(super) fn prepare(
     if stage.exists(path) {
         return Err(ErrorCode::NodeExists.into());
     }
+    if path == path::VIRTUAL {
+        return Err(ErrorCode::BadArguments.into());
+    }
     if parent.session.is_some() {
         return Err(ErrorCode::NoChildrenForEphemerals.into());
     }

@@ -20,7 +20,7 @@ pub(super) fn prepare(
     }
     let parent = stage.get(parent_path)?;
     stage.permit(&parent.acl, Permissions::DELETE)?;
-    let node = stage.get(&path)?;
+    let node = stage.target(&path)?;
     next_version(node.stat.version, request.version)?;
     if node.child_count > 0 {
         return Err(ErrorCode::NotEmpty.into());

@@ -75,6 +75,14 @@ impl<'a, 'c> PrepareScope<'a, 'c> {
         })
     }
 
+    /// The node that a request names. The virtual node cannot be changed.
+    pub(super) fn target(&self, path: &str) -> Result<PendingNode, ErrorCode> {
+        match self.get(path) {
+            Err(ErrorCode::NoNode) if path == path::VIRTUAL => Err(ErrorCode::BadArguments),
+            found => found,
+        }
+    }
+
     pub(super) fn exists(&self, path: &str) -> bool {
         match self.overlay.get(path::canonical(path)) {
             Some(record) => record.node.is_some(),

@@ -16,7 +16,7 @@ pub(super) fn prepare(
     let path = request.path.ok_or(ErrorCode::BadArguments)?;
     path::validate(&path)?;
     let acl = stage.fixup_acl(request.acl)?;
-    let node = stage.get(&path)?;
+    let node = stage.target(&path)?;
     stage.permit(&node.acl, Permissions::ADMIN)?;
     let version = next_version(node.stat.aversion, request.version)?;
     let mut after = node.clone();

@@ -15,7 +15,7 @@ pub(super) fn prepare(
     stage.context.session?;
     let path = request.path.ok_or(ErrorCode::BadArguments)?;
     path::validate(&path)?;
-    let node = stage.get(&path)?;
+    let node = stage.target(&path)?;
     stage.permit(&node.acl, Permissions::WRITE)?;
     stage.tree.check_set_data_quota(&path, node.data_length, &request.data, stage.context.policy)?;
     let version = next_version(node.stat.version, request.version)?;

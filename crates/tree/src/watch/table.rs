@@ -160,6 +160,17 @@ impl WatchTable {
         self.collected = collected;
     }
 
+    /// The number of paths that a watcher watches.
+    pub fn watched_paths(&self, watcher: WatcherId) -> usize {
+        self.by_watcher.get(&watcher).map_or(0, BTreeSet::len)
+    }
+
+    /// Whether a watcher watches this path.
+    pub fn is_watching(&self, watcher: WatcherId, path: &str) -> bool {
+        let entry = self.find(path);
+        entry.is_some_and(|entry| self.by_watcher.get(&watcher).is_some_and(|paths| paths.contains(&entry)))
+    }
+
     /// How many watches there are: pairs of path and watcher in either table.
     pub fn len(&self) -> usize {
         self.data_count + self.child_count

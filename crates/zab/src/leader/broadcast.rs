@@ -118,6 +118,7 @@ impl Leader {
             return Err(LinkCloseReason::UnknownZxid(zxid));
         }
         progress.acked = zxid;
+        self.handle_proposal_ack(link, zxid, context);
         Ok(())
     }
 }

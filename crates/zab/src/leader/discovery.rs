@@ -61,6 +61,7 @@ impl Leader {
             });
         }
         learner.step = HandlerStep::AwaitingEpoch(LearnerIdentity { server, role });
+        learner.zebu = info.zebu;
         self.close_older_links(link, server, context.out);
         if let LeaderStep::CollectingEpochs { accepted_epochs, .. } = &mut self.step
             && has_say
@@ -77,7 +78,7 @@ impl Leader {
                     epoch,
                 }));
             }
-            self.send_leader_info(link, epoch, context.out);
+            self.send_leader_info(link, epoch, context);
         }
         Ok(())
     }
@@ -98,13 +99,14 @@ impl Leader {
         }
     }
 
-    fn send_leader_info(&mut self, link: LinkId, epoch: u32, out: &mut Vec<Action>) {
+    fn send_leader_info(&mut self, link: LinkId, epoch: u32, context: &mut PeerContext<'_>) {
         if let Some(learner) = self.learners.get_mut(&link)
             && let HandlerStep::AwaitingEpoch(identity) = learner.step
         {
             learner.step = HandlerStep::EpochProposed(identity);
-            let packet = Packet::LeaderInfo { zxid: Zxid::new(epoch, 0), protocol: LEARNER_PROTOCOL };
-            out.push(Action::Peer(PeerEffect::Send { link, packet }));
+            let zebu = context.state.settings.announcement;
+            let packet = Packet::LeaderInfo { zxid: Zxid::new(epoch, 0), protocol: LEARNER_PROTOCOL, zebu };
+            context.out.push(Action::Peer(PeerEffect::Send { link, packet }));
         }
     }
 
@@ -142,7 +144,7 @@ impl Leader {
         };
         let links: Vec<LinkId> = self.links().collect();
         for link in links {
-            self.send_leader_info(link, epoch, context.out);
+            self.send_leader_info(link, epoch, context);
         }
         // An ensemble of one already has its quorum, and gets no further event.
         self.begin_synchronization(context);

@@ -324,10 +324,12 @@ impl Leader {
     }
 
     fn send_pending_to_all(&mut self, context: &mut PeerContext<'_>) {
+        let before = self.sent_proposals();
         let Some((learners, view)) = self.replication_view(context.state) else { return };
         for learner in learners.values_mut() {
             learner.send_pending(&view, context.out);
         }
+        self.count_proposals_as_pings(before, context.now_ms);
     }
 
     /// Sends as much as the send window of a learner allows.

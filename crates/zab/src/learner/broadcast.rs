@@ -159,7 +159,8 @@ impl Learner {
         if self.role == Role::Participant
             && context.state.settings.observer.masters == ObserverMasters::Followers
         {
-            self.observer_master = Some(Box::new(ObserverMaster::new(epoch, self.link, context)));
+            self.observer_master =
+                Some(Box::new(ObserverMaster::new(epoch, self.link, self.leader_zebu, context)));
         }
         context.out.push(Action::Serve(match self.role {
             Role::Participant => ServingRole::Following { leader: self.leader, epoch },

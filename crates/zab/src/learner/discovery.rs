@@ -1,9 +1,9 @@
 //! Discovery at a learner: connect, send FOLLOWERINFO or OBSERVERINFO, and accept the epoch of the leader.
 //! ACKEPOCH leaves only when the epoch is on disk.
 
-use zebu_proto::Zxid;
-use zebu_proto::quorum::Packet;
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
+use zebu_proto::quorum::{Packet, PeerAnnouncement};
+use zebu_proto::{ServerId, Zxid};
 
 use super::learner_masters::MasterSearch;
 use super::{DialState, Learner, LearnerStep, LearnerVote, QUICK_TRIES, SavingEpoch};
@@ -87,12 +87,22 @@ impl Learner {
         self.step = LearnerStep::Dialing(DialState::Pausing { until_ms: context.now_ms });
     }
 
+    /// What the leader has told about itself.
+    pub(crate) fn leader_announcement(&self) -> Option<PeerAnnouncement> {
+        self.leader_zebu
+    }
+
+    pub(crate) fn leader(&self) -> ServerId {
+        self.leader
+    }
+
     pub(super) fn send_learner_info(&mut self, context: &mut PeerContext<'_>) {
         let accepted = Zxid(context.state.accepted_epoch << 32);
         let info = LearnerInfo {
             server: context.state.settings.me,
             protocol: LEARNER_PROTOCOL,
             config_version: context.state.settings.config_version,
+            zebu: context.state.settings.announcement,
         };
         self.role = self.role_for_leader(context.state);
         let packet = match self.role {
@@ -108,7 +118,10 @@ impl Learner {
         packet: Packet,
         context: &mut PeerContext<'_>,
     ) -> Result<(), StepDown> {
-        let Packet::LeaderInfo { zxid, .. } = packet else { return Err(self.unexpected_packet(&packet)) };
+        let Packet::LeaderInfo { zxid, zebu, .. } = packet else {
+            return Err(self.unexpected_packet(&packet));
+        };
+        self.leader_zebu = zebu;
         let epoch = zxid.epoch();
         let accepted = context.state.accepted_epoch;
         let refusal = LinkCloseReason::OldEpoch { proposed: epoch, accepted };

@@ -11,7 +11,7 @@ mod sync;
 
 use std::collections::VecDeque;
 
-use zebu_proto::quorum::Packet;
+use zebu_proto::quorum::{Packet, PeerAnnouncement};
 use zebu_proto::{ServerId, SessionId, Zxid};
 
 use crate::action::{Action, LinkCloseReason, PeerEffect, ServingRole};
@@ -57,6 +57,8 @@ pub(crate) struct Learner {
     is_link_lost: bool,
     /// The config that came with NEWLEADER.
     announced_config: Option<Box<Configuration>>,
+    /// What the leader has told about itself in LEADERINFO.
+    leader_zebu: Option<PeerAnnouncement>,
     /// Set when an activated config changes the role or the leader of this server.
     role_change: Option<RoleChange>,
     /// The observers of this server, while it serves and observer masters are enabled.
@@ -192,6 +194,7 @@ impl Learner {
             blocked_packets: BlockedPackets::default(),
             is_link_lost: false,
             announced_config: None,
+            leader_zebu: None,
             role_change: None,
             observer_master: None,
         }
@@ -228,10 +231,6 @@ impl Learner {
     /// The weight of the packets that wait for the disk.
     pub(crate) fn blocked_weight(&self) -> usize {
         self.blocked_packets.weight()
-    }
-
-    pub(crate) fn leader(&self) -> ServerId {
-        self.leader
     }
 
     pub(crate) fn link(&self) -> LinkId {

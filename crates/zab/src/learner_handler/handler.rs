@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use zebu_proto::quorum::Packet;
+use zebu_proto::quorum::{Packet, PeerAnnouncement};
 use zebu_proto::{ServerId, Zxid};
 
 use super::lag::{LagSample, LagTracker};
@@ -29,6 +29,8 @@ pub(crate) struct LearnerHandler {
     /// Whether the ACKEPOCH of the learner counts for the epoch. It does not if the learner accepted this
     /// epoch or a later one before, or if its disk keeps no transactions.
     pub(crate) has_acked_epoch: bool,
+    /// What a Zebu server has told about itself.
+    pub(crate) zebu: Option<PeerAnnouncement>,
 }
 
 /// The timeouts of a learner.
@@ -100,6 +102,7 @@ impl LearnerHandler {
             in_flight_weight: 0,
             pings: PingTracker::new(),
             has_acked_epoch: false,
+            zebu: None,
         }
     }
 
@@ -159,7 +162,7 @@ impl LearnerHandler {
         let progress = self.step.replicating().map(|(_, progress)| progress);
         let synced = progress.is_some_and(|progress| progress.phase == SyncPhase::UpToDate);
         let acked = progress.map_or(Zxid::ZERO, |progress| progress.acked);
-        Some(LearnerStatus { link: self.link, server, synced, acked })
+        Some(LearnerStatus { link: self.link, server, synced, acked, zebu: self.zebu })
     }
 }
 

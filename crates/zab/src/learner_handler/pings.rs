@@ -1,6 +1,6 @@
 //! Matching of ping replies. Pings have no number; a learner answers each one in order and repeats its zxid.
 //! A reply counts for the oldest ping with its zxid. If a reply is lost, later ones count for older pings,
-//! never for newer ones, until the zxid changes.
+//! never for newer ones, until the zxid changes. A proposal may stand for a ping; its ACK is the answer.
 
 use std::collections::VecDeque;
 
@@ -42,6 +42,8 @@ pub(crate) struct PingTracker {
     newest_sent: u64,
     /// The number of the newest on-demand ping.
     newest_on_demand: u64,
+    /// A proposal that left in place of a ping, and is not acknowledged.
+    proposal: Option<(Zxid, PingStamp)>,
 }
 
 impl PingTracker {
@@ -51,6 +53,7 @@ impl PingTracker {
             newest_answered: PingStamp::NONE,
             newest_sent: 0,
             newest_on_demand: 0,
+            proposal: None,
         }
     }
 
@@ -79,11 +82,26 @@ impl PingTracker {
             self.unanswered.pop_front();
         }
         let Some(oldest) = self.unanswered.front_mut().filter(|oldest| oldest.first <= zxid) else { return };
-        self.newest_answered = oldest.stamp;
+        self.newest_answered = self.newest_answered.max(oldest.stamp);
         oldest.count -= 1;
         if oldest.count == 0 {
             self.unanswered.pop_front();
         }
+    }
+
+    /// Records a proposal that left, and counts as the ping of this stamp. One at a time does.
+    pub(crate) fn record_proposal(&mut self, stamp: PingStamp, zxid: Zxid) {
+        if self.proposal.is_none() && self.newest_sent < stamp.number {
+            self.newest_sent = stamp.number;
+            self.proposal = Some((zxid, stamp));
+        }
+    }
+
+    /// Records an ACK. Returns whether it is the answer to a proposal that counts as a ping.
+    pub(crate) fn record_ack(&mut self, acked: Zxid) -> bool {
+        let Some((_, stamp)) = self.proposal.take_if(|(zxid, _)| *zxid <= acked) else { return false };
+        self.newest_answered = self.newest_answered.max(stamp);
+        true
     }
 
     /// The newest ping that is known to be answered.
@@ -155,6 +173,19 @@ mod tests {
         sent(&mut pings, max + 4, 1000);
         assert_eq!(answered(&mut pings, 1000), max + 4);
         assert!(pings.unanswered.is_empty());
+    }
+
+    #[test]
+    fn the_ack_of_a_proposal_that_left_in_its_place_answers_a_ping() {
+        let mut pings = PingTracker::new();
+        sent(&mut pings, 1, 5);
+        pings.record_proposal(PingStamp { number: 2, sent_ms: 20 }, Zxid(7));
+        assert!(!pings.needs_ping(2) && pings.needs_ping(3));
+        pings.record_proposal(PingStamp { number: 3, sent_ms: 30 }, Zxid(8));
+        assert!(!pings.record_ack(Zxid(6)), "an older one");
+        assert!(pings.record_ack(Zxid(8)) && !pings.record_ack(Zxid(9)));
+        assert_eq!(pings.newest_answered(), PingStamp { number: 2, sent_ms: 20 });
+        assert_eq!(answered(&mut pings, 5), 2, "an older ping takes nothing back");
     }
 
     #[test]

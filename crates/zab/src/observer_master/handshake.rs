@@ -33,7 +33,12 @@ impl ObserverMaster {
         }
         observer.step =
             HandlerStep::EpochProposed(LearnerIdentity { server: info.server, role: Role::Observer });
-        let packet = Packet::LeaderInfo { zxid: Zxid::new(self.epoch, 0), protocol: LEARNER_PROTOCOL };
+        observer.zebu = info.zebu;
+        let packet = Packet::LeaderInfo {
+            zxid: Zxid::new(self.epoch, 0),
+            protocol: LEARNER_PROTOCOL,
+            zebu: self.leader_zebu,
+        };
         observer.send(packet, context.out);
         self.close_older_links(link, context.out);
         Ok(())

@@ -9,7 +9,7 @@ mod to_leader;
 
 use std::collections::BTreeMap;
 
-use zebu_proto::quorum::Packet;
+use zebu_proto::quorum::{Packet, PeerAnnouncement};
 use zebu_proto::{ServerId, SessionId, Zxid};
 
 use crate::action::{Action, LinkCloseReason, PeerEffect};
@@ -31,6 +31,8 @@ pub(crate) struct ObserverMaster {
     epoch: u32,
     /// The connection to the leader.
     leader_link: LinkId,
+    /// What the leader has told about itself: an observer asks for the leader, not for this server.
+    leader_zebu: Option<PeerAnnouncement>,
     observers: BTreeMap<LinkId, LearnerHandler>,
     relay: RequestRelay,
     owners: SessionOwners,
@@ -41,10 +43,17 @@ pub(crate) struct ObserverMaster {
 }
 
 impl ObserverMaster {
-    pub(crate) fn new(epoch: u32, leader: LinkId, context: &PeerContext<'_>) -> ObserverMaster {
+    pub(crate) fn new(
+        epoch: u32,
+        leader: LinkId,
+        leader_zebu: Option<PeerAnnouncement>,
+        context: &PeerContext<'_>,
+    ) -> ObserverMaster {
         ObserverMaster {
             epoch,
             leader_link: leader,
+            // Without an announcement of its own, this server passes for Apache ZooKeeper.
+            leader_zebu: leader_zebu.filter(|_| context.state.settings.announcement.is_some()),
             observers: BTreeMap::new(),
             relay: RequestRelay::default(),
             owners: SessionOwners::default(),

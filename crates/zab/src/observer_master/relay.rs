@@ -17,6 +17,13 @@ const UNANSWERED_MAX: usize = 1 << 18;
 /// The number of touched sessions of observers that wait for the next ping of the leader.
 const TOUCHED_MAX: usize = 1 << 20;
 
+/// The bytes of the unanswered requests, and those of the touched sessions, about. Entries have a fixed size,
+/// so that their number bounds their bytes.
+const RELAY_BYTES_MAX: usize = 16 << 20;
+
+const _: () = assert!(UNANSWERED_MAX * size_of::<(SessionId, Requester)>() <= RELAY_BYTES_MAX);
+const _: () = assert!(TOUCHED_MAX * size_of::<(SessionId, i32)>() <= RELAY_BYTES_MAX);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Requester {
     ThisServer,

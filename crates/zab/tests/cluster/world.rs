@@ -133,6 +133,7 @@ impl World {
             observer: plan.observing,
             last_counter: zebu_zab::LAST_COUNTER,
             dynamic_config: None,
+            announcement: None,
         };
         let members = |id| {
             let listed = voters.iter().copied().chain((!voters.contains(&id)).then_some(id));

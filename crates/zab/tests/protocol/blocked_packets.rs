@@ -12,7 +12,7 @@ const LAST: Zxid = Zxid::new(5, 7);
 const SNAPSHOT: Zxid = Zxid::new(5, 20);
 
 fn leader_info(epoch: u32) -> Packet {
-    Packet::LeaderInfo { zxid: Zxid::new(epoch, 0), protocol: LEARNER_PROTOCOL }
+    Packet::LeaderInfo { zxid: Zxid::new(epoch, 0), protocol: LEARNER_PROTOCOL, zebu: None }
 }
 
 /// A learner whose disk installs a snapshot of the leader of epoch 6.

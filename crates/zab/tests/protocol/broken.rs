@@ -16,7 +16,7 @@ const LAST: Zxid = Zxid::new(5, 7);
 const LAST_EPOCH: u32 = i32::MAX as u32 - 1;
 
 fn leader_info(epoch: u32) -> Packet {
-    Packet::LeaderInfo { zxid: Zxid::new(epoch, 0), protocol: LEARNER_PROTOCOL }
+    Packet::LeaderInfo { zxid: Zxid::new(epoch, 0), protocol: LEARNER_PROTOCOL, zebu: None }
 }
 
 fn new_leader(epoch: u32) -> Packet {
@@ -181,7 +181,8 @@ fn learners_keep_to_the_order_of_the_conversation() {
     );
 
     let old = accept(&mut desk, 2);
-    let info = LearnerInfo { server: ServerId(1), protocol: LEARNER_PROTOCOL - 1, config_version: 0 };
+    let info =
+        LearnerInfo { server: ServerId(1), protocol: LEARNER_PROTOCOL - 1, config_version: 0, zebu: None };
     desk.packet(old, Packet::FollowerInfo { accepted: LAST, info });
     assert_eq!(
         desk.closed(old),

@@ -131,7 +131,12 @@ fn who_has_no_vote_does_not_count() {
     let (mut desk, link) = Desk::established();
     let observer = LinkId::accepted(2);
     desk.handle(PeerEvent::Accepted { link: observer });
-    let info = LearnerInfo { server: zebu_proto::ServerId(9), protocol: LEARNER_PROTOCOL, config_version: 0 };
+    let info = LearnerInfo {
+        server: zebu_proto::ServerId(9),
+        protocol: LEARNER_PROTOCOL,
+        config_version: 0,
+        zebu: None,
+    };
     desk.packet(observer, Packet::ObserverInfo { accepted: Zxid::new(5, 0), info });
     desk.packet(observer, Packet::AckEpoch { last: LAST, current_epoch: 5 });
     desk.packet(observer, Packet::Ack { zxid: Zxid::new(6, 0) });

@@ -55,7 +55,8 @@ pub(crate) fn proposal(zxid: Zxid) -> Packet {
 }
 
 pub(crate) fn follower_info(server: i64, accepted: u32) -> Packet {
-    let info = LearnerInfo { server: ServerId(server), protocol: LEARNER_PROTOCOL, config_version: 0 };
+    let info =
+        LearnerInfo { server: ServerId(server), protocol: LEARNER_PROTOCOL, config_version: 0, zebu: None };
     Packet::FollowerInfo { accepted: Zxid::new(accepted, 0), info }
 }
 
@@ -84,6 +85,7 @@ fn settings(role: Role) -> PeerSettings {
         observer: ObserverSettings::default(),
         last_counter: zebu_zab::LAST_COUNTER,
         dynamic_config: None,
+        announcement: None,
     }
 }
 

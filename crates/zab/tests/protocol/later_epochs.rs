@@ -13,7 +13,7 @@ use crate::desk::{Desk, Disk, entry, recovered};
 const LAST: Zxid = Zxid::new(5, 7);
 
 fn leader_info(epoch: u32) -> Packet {
-    Packet::LeaderInfo { zxid: Zxid::new(epoch, 0), protocol: LEARNER_PROTOCOL }
+    Packet::LeaderInfo { zxid: Zxid::new(epoch, 0), protocol: LEARNER_PROTOCOL, zebu: None }
 }
 
 fn new_leader(epoch: u32) -> Packet {

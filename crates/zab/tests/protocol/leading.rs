@@ -36,7 +36,7 @@ fn nobody_hears_of_an_epoch_before_the_leader_has_promised_it() {
     desk.finish_disk();
     assert_eq!(
         desk.take_sent(link),
-        [Packet::LeaderInfo { zxid: Zxid::new(9, 0), protocol: LEARNER_PROTOCOL }]
+        [Packet::LeaderInfo { zxid: Zxid::new(9, 0), protocol: LEARNER_PROTOCOL, zebu: None }]
     );
 }
 
@@ -50,7 +50,7 @@ fn servers_that_are_not_listed_raise_no_epoch_and_are_no_quorum() {
     for (count, server) in [(2, 77), (3, -5), (4, 9)] {
         links.push(accept(&mut desk, count, follower_info(server, 1_000_000)));
     }
-    let info = LearnerInfo { server: ServerId(3), protocol: LEARNER_PROTOCOL, config_version: 0 };
+    let info = LearnerInfo { server: ServerId(3), protocol: LEARNER_PROTOCOL, config_version: 0, zebu: None };
     links.push(accept(&mut desk, 5, Packet::ObserverInfo { accepted: Zxid::new(1_000_000, 0), info }));
     assert!(links.iter().all(|link| desk.take_sent(*link).is_empty()), "no epoch without a quorum");
     accept(&mut desk, 6, follower_info(1, 5));
@@ -112,7 +112,7 @@ fn wrong_greetings_end_the_connection() {
         assert!(desk.closed(link).is_some());
     }
     let mut desk = Desk::elected(recovered(LAST, 5));
-    let info = LearnerInfo { server: ServerId(1), protocol: LEARNER_PROTOCOL, config_version: 7 };
+    let info = LearnerInfo { server: ServerId(1), protocol: LEARNER_PROTOCOL, config_version: 7, zebu: None };
     let link = accept(&mut desk, 1, Packet::FollowerInfo { accepted: Zxid::ZERO, info });
     assert_eq!(desk.closed(link), Some(LinkCloseReason::NewerConfig(7)));
 }
@@ -218,7 +218,7 @@ fn the_same_server_again_replaces_its_connection() {
 fn observers_have_no_vote() {
     let (mut desk, link) = Desk::established();
     desk.handle(PeerEvent::LinkDown { link });
-    let info = LearnerInfo { server: ServerId(9), protocol: LEARNER_PROTOCOL, config_version: 0 };
+    let info = LearnerInfo { server: ServerId(9), protocol: LEARNER_PROTOCOL, config_version: 0, zebu: None };
     let observer = accept(&mut desk, 2, Packet::ObserverInfo { accepted: Zxid::new(6, 0), info });
     desk.packet(observer, Packet::AckEpoch { last: LAST, current_epoch: 5 });
     desk.packet(observer, ack(Zxid::new(6, 0)));

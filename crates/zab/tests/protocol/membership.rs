@@ -259,9 +259,10 @@ fn follows_three() -> (Desk, LinkId) {
     }
     let link = desk.expect_dial();
     desk.handle(PeerEvent::Dialed { link });
-    let info = LearnerInfo { server: ME, protocol: LEARNER_PROTOCOL, config_version: 0x5_0000_0001 };
+    let info =
+        LearnerInfo { server: ME, protocol: LEARNER_PROTOCOL, config_version: 0x5_0000_0001, zebu: None };
     assert!(desk.take_sent(link).contains(&Packet::FollowerInfo { accepted: Zxid::new(5, 0), info }));
-    desk.packet(link, Packet::LeaderInfo { zxid: Zxid::new(6, 0), protocol: LEARNER_PROTOCOL });
+    desk.packet(link, Packet::LeaderInfo { zxid: Zxid::new(6, 0), protocol: LEARNER_PROTOCOL, zebu: None });
     desk.packet(link, Packet::Diff { zxid: LAST });
     (desk, link)
 }
@@ -390,7 +391,7 @@ fn what_the_leader_does_not_have_is_pending_no_more() {
     }
     let link = desk.expect_dial();
     desk.handle(PeerEvent::Dialed { link });
-    desk.packet(link, Packet::LeaderInfo { zxid: Zxid::new(6, 0), protocol: LEARNER_PROTOCOL });
+    desk.packet(link, Packet::LeaderInfo { zxid: Zxid::new(6, 0), protocol: LEARNER_PROTOCOL, zebu: None });
     desk.packet(link, Packet::Trunc { zxid: Zxid::new(5, 6) });
     assert_eq!(desk.peer.pending_configuration(), None);
 }
@@ -407,7 +408,10 @@ fn what_is_not_in_the_state_of_a_leader_is_pending_no_more() {
         }
         let link = desk.expect_dial();
         desk.handle(PeerEvent::Dialed { link });
-        desk.packet(link, Packet::LeaderInfo { zxid: Zxid::new(7, 0), protocol: LEARNER_PROTOCOL });
+        desk.packet(
+            link,
+            Packet::LeaderInfo { zxid: Zxid::new(7, 0), protocol: LEARNER_PROTOCOL, zebu: None },
+        );
         desk.packet(link, Packet::Snap { zxid: Zxid::new(6, 9) });
         desk.handle(PeerEvent::SnapshotReceived { link });
         let config = Some(announced.as_bytes().into());
@@ -496,7 +500,12 @@ fn a_leader_refuses_who_knows_a_newer_list() {
     let (mut desk, _) = Desk::leader();
     let link = LinkId::accepted(9);
     desk.handle(PeerEvent::Accepted { link });
-    let info = LearnerInfo { server: ServerId(9), protocol: LEARNER_PROTOCOL, config_version: 0x7_0000_0000 };
+    let info = LearnerInfo {
+        server: ServerId(9),
+        protocol: LEARNER_PROTOCOL,
+        config_version: 0x7_0000_0000,
+        zebu: None,
+    };
     desk.packet(link, Packet::FollowerInfo { accepted: Zxid::ZERO, info });
     assert_eq!(desk.closed(link), Some(LinkCloseReason::NewerConfig(0x7_0000_0000)));
 }

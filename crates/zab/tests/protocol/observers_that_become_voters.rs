@@ -19,7 +19,8 @@ const FOUR: LinkId = LinkId::accepted(4);
 const IN_EFFECT: &str = "server.1=a:1:2;3\nserver.2=b:1:2;3\nserver.3=c:1:2:observer;3\nversion=500000001";
 
 fn observer_info(server: i64, accepted: u32) -> Packet {
-    let info = LearnerInfo { server: ServerId(server), protocol: LEARNER_PROTOCOL, config_version: 0 };
+    let info =
+        LearnerInfo { server: ServerId(server), protocol: LEARNER_PROTOCOL, config_version: 0, zebu: None };
     Packet::ObserverInfo { accepted: Zxid::new(accepted, 0), info }
 }
 

@@ -35,7 +35,7 @@ fn orders_of_disk(desk: &Desk) -> Vec<&Action> {
 /// An observer that serves in epoch 6, with one transaction after 5/7 from the synchronization.
 fn observing() -> (Desk, LinkId) {
     let (mut desk, link) = Desk::learner_with(IN_MEMORY, recovered(LAST, 5), Role::Observer);
-    let leader = Packet::LeaderInfo { zxid: Zxid::new(6, 0), protocol: LEARNER_PROTOCOL };
+    let leader = Packet::LeaderInfo { zxid: Zxid::new(6, 0), protocol: LEARNER_PROTOCOL, zebu: None };
     let new_leader = Packet::NewLeader { zxid: Zxid::new(6, 0), config: None };
     for packet in [leader, Packet::Diff { zxid: Zxid::new(6, 1) }, inform(Zxid::new(6, 1)), new_leader] {
         desk.packet(link, packet);
@@ -63,14 +63,14 @@ fn it_applies_what_it_does_not_write_and_does_not_say_that_it_has_it() {
 #[test]
 fn its_promise_is_not_counted() {
     let (mut desk, link) = Desk::learner_with(IN_MEMORY, recovered(LAST, 5), Role::Observer);
-    desk.packet(link, Packet::LeaderInfo { zxid: Zxid::new(6, 0), protocol: LEARNER_PROTOCOL });
+    desk.packet(link, Packet::LeaderInfo { zxid: Zxid::new(6, 0), protocol: LEARNER_PROTOCOL, zebu: None });
     assert_eq!(desk.take_sent(link), [Packet::AckEpoch { last: LAST, current_epoch: -1 }]);
 }
 
 #[test]
 fn a_history_that_is_on_disk_as_a_whole_is_accepted_there() {
     let (mut desk, link) = Desk::learner_with(IN_MEMORY, recovered(LAST, 5), Role::Observer);
-    let leader = Packet::LeaderInfo { zxid: Zxid::new(6, 0), protocol: LEARNER_PROTOCOL };
+    let leader = Packet::LeaderInfo { zxid: Zxid::new(6, 0), protocol: LEARNER_PROTOCOL, zebu: None };
     for packet in [leader, Packet::Diff { zxid: LAST }] {
         desk.packet(link, packet);
     }
@@ -90,7 +90,7 @@ fn it_comes_again_with_all_that_it_knows() {
     desk.notify(3, ServerState::Leading, ServerId(3));
     let link = desk.expect_dial();
     desk.handle(PeerEvent::Dialed { link });
-    desk.packet(link, Packet::LeaderInfo { zxid: Zxid::new(7, 0), protocol: LEARNER_PROTOCOL });
+    desk.packet(link, Packet::LeaderInfo { zxid: Zxid::new(7, 0), protocol: LEARNER_PROTOCOL, zebu: None });
     let last = Packet::AckEpoch { last: Zxid::new(6, 1), current_epoch: -1 };
     assert!(desk.take_sent(link).contains(&last));
 }
@@ -99,7 +99,7 @@ fn it_comes_again_with_all_that_it_knows() {
 #[test]
 fn a_cut_in_what_is_only_in_memory_makes_it_go_back_to_its_disk() {
     let (mut desk, link) = Desk::learner_with(IN_MEMORY, recovered(LAST, 5), Role::Observer);
-    let leader = Packet::LeaderInfo { zxid: Zxid::new(6, 0), protocol: LEARNER_PROTOCOL };
+    let leader = Packet::LeaderInfo { zxid: Zxid::new(6, 0), protocol: LEARNER_PROTOCOL, zebu: None };
     for packet in [leader, Packet::Diff { zxid: LAST }, inform(Zxid::new(6, 1)), inform(Zxid::new(6, 2))] {
         desk.packet(link, packet);
     }
@@ -109,7 +109,7 @@ fn a_cut_in_what_is_only_in_memory_makes_it_go_back_to_its_disk() {
     desk.notify(3, ServerState::Leading, ServerId(3));
     let link = desk.expect_dial();
     desk.handle(PeerEvent::Dialed { link });
-    desk.packet(link, Packet::LeaderInfo { zxid: Zxid::new(6, 0), protocol: LEARNER_PROTOCOL });
+    desk.packet(link, Packet::LeaderInfo { zxid: Zxid::new(6, 0), protocol: LEARNER_PROTOCOL, zebu: None });
     desk.actions.clear();
     desk.packet(link, Packet::Trunc { zxid: Zxid::new(6, 1) });
     let [Action::Disk(DiskCommand::Truncate { to, .. })] = orders_of_disk(&desk)[..] else {

@@ -21,11 +21,12 @@ const FOLLOWERS_SERVE: ObserverSettings = ObserverSettings {
 };
 
 fn leader_info(epoch: u32) -> Packet {
-    Packet::LeaderInfo { zxid: Zxid::new(epoch, 0), protocol: LEARNER_PROTOCOL }
+    Packet::LeaderInfo { zxid: Zxid::new(epoch, 0), protocol: LEARNER_PROTOCOL, zebu: None }
 }
 
 fn observer_info(server: i64, config_version: i64) -> Packet {
-    let info = LearnerInfo { server: ServerId(server), protocol: LEARNER_PROTOCOL, config_version };
+    let info =
+        LearnerInfo { server: ServerId(server), protocol: LEARNER_PROTOCOL, config_version, zebu: None };
     Packet::ObserverInfo { accepted: Zxid::new(5, 0), info }
 }
 

@@ -152,6 +152,7 @@ impl Ensemble {
             observer: ObserverSettings::default(),
             last_counter: zebu_zab::LAST_COUNTER,
             dynamic_config: self.is_dynamic.then(dynamic),
+            announcement: None,
         }
     }
 

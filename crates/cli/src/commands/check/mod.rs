@@ -124,8 +124,9 @@ fn summary(config: &ServerConfig, notices: &Notices) -> Vec<String> {
         format!("  words:     {}", words(&config.four_letter_words).join(", ")),
     ]);
     lines.push(format!("  admin:     {}", admin(config)));
-    if let Some(exporter) = &config.exporter.listener {
-        lines.push(format!("  exporter:  http://{}/metrics", exporter.address));
+    for exporter in &config.exporter.listeners {
+        let address = exporter.address;
+        lines.push(format!("  exporter:  {address}/metrics, {}", protocol(&exporter.protection)));
     }
     lines.extend(protection.identity_lines());
     lines
@@ -134,12 +135,15 @@ fn summary(config: &ServerConfig, notices: &Notices) -> Vec<String> {
 /// The admin server.
 fn admin(config: &ServerConfig) -> String {
     let Some(admin) = &config.admin else { return "off".to_owned() };
-    let protocol = match &admin.protection {
+    format!("{}{}, {}", admin.address, admin.command_url, protocol(&admin.protection))
+}
+
+fn protocol(protection: &AdminProtection) -> &'static str {
+    match protection {
         AdminProtection::Plain => "http",
         AdminProtection::PlainOrTls(_) => "http and https",
         AdminProtection::Tls(_) => "https",
-    };
-    format!("{}{}, {protocol}", admin.address, admin.command_url)
+    }
 }
 
 /// What would start.

@@ -10,13 +10,21 @@ use crate::shell::watches::ShellWatchKind;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "get",
-    syntax: "[-s] [-w] [-b] [-x] path",
+    syntax: "[-s] [-w] [-b] [-x] [-l] path",
     about: "Reads the data of a node",
-    examples: &["get /config", "get -s /config", "get -x /blob", "get -w /config", "get --json /config"],
+    examples: &[
+        "get /config",
+        "get -s /config",
+        "get -x /blob",
+        "get -w /config",
+        "get -l /config",
+        "get --json /config",
+    ],
     origin: Origin::ZkCli,
     needs_session: true,
     flags: &[
         switch("b", "Output data in base64 format"),
+        switch("l", "Linearizable: show everything that was answered to any client before"),
         switch("s", "Print znode stats additionally"),
         switch("w", "Watch for changes on the znode"),
         switch("x", "Output data in hexdump format"),
@@ -28,6 +36,7 @@ struct Get {
     path: String,
     with_stat: bool,
     watch: bool,
+    linearizable: bool,
     spelling: Spelling,
     old_form: bool,
 }
@@ -41,7 +50,8 @@ fn parse(given: &Given) -> Parsed {
         (false, false) => Spelling::Plain,
     };
     let (with_stat, watch) = (given.has("s"), given.has("w") || old_form);
-    Ok(Box::new(Get { path, with_stat, watch, spelling, old_form }))
+    let linearizable = given.has("l");
+    Ok(Box::new(Get { path, with_stat, watch, linearizable, spelling, old_form }))
 }
 
 impl Command for Get {
@@ -53,12 +63,14 @@ impl Command for Get {
             }
             paths::check(&self.path)?;
             let client = session.client()?;
+            let get = client.get(&self.path);
+            let get = if self.linearizable { get.linearizable() } else { get };
             let node = if self.watch {
-                let (node, watcher) = client.get(&self.path).watched().await?;
+                let (node, watcher) = get.watched().await?;
                 session.watches.keep(ShellWatchKind::Data, &self.path, watcher);
                 node
             } else {
-                client.get(&self.path).await?
+                get.await?
             };
             Ok(Reply::Data {
                 path: self.path.clone(),

@@ -11,12 +11,13 @@ use crate::shell::watches::ShellWatchKind;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "ls",
-    syntax: "[-s] [-w] [-R] path",
+    syntax: "[-s] [-w] [-R] [-l] path",
     about: "Lists the children of a node",
     examples: &["ls /", "ls -s /apps", "ls -R /apps", "ls -w /members", "ls --json /apps"],
     origin: Origin::ZkCli,
     needs_session: true,
     flags: &[
+        switch("l", "Linearizable: show everything that was answered to any client before"),
         switch("s", "Print znode stats additionally"),
         switch("w", "Watch for changes of the children"),
         switch("R", "List everything below, one path per line"),
@@ -39,6 +40,7 @@ struct Ls {
     path: String,
     with_stat: bool,
     watch: bool,
+    linearizable: bool,
     recursive: bool,
     old_form: bool,
 }
@@ -47,7 +49,12 @@ fn parse(given: &Given, with_stat: bool) -> Parsed {
     let path = given.word(0).ok_or(Failure::Usage)?.to_owned();
     let old_form = given.words.len() > 1;
     let watch = given.has("w") || old_form;
-    Ok(Box::new(Ls { path, with_stat, watch, recursive: given.has("R"), old_form }))
+    let (recursive, linearizable) = (given.has("R"), given.has("l"));
+    if recursive && linearizable {
+        // A subtree is listed by many reads, which show no common state.
+        return Err(Failure::Usage);
+    }
+    Ok(Box::new(Ls { path, with_stat, watch, linearizable, recursive, old_form }))
 }
 
 impl Command for Ls {
@@ -68,12 +75,14 @@ impl Command for Ls {
 impl Ls {
     async fn list(&self, session: &mut Session) -> Result<Reply, Failure> {
         let client = session.client()?;
+        let children = client.children(&self.path);
+        let children = if self.linearizable { children.linearizable() } else { children };
         let mut list = if self.watch {
-            let (list, watcher) = client.children(&self.path).watched().await?;
+            let (list, watcher) = children.watched().await?;
             session.watches.keep(ShellWatchKind::Children, &self.path, watcher);
             list
         } else {
-            client.children(&self.path).await?
+            children.await?
         };
         list.names.sort_unstable();
         let stat = self.with_stat.then_some(list.stat);

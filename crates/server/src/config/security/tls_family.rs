@@ -1,4 +1,5 @@
-//! One family of TLS keys with its defaults: `ssl.` for clients, `ssl.quorum.` between servers.
+//! One family of TLS keys with its defaults: `ssl.` for clients, `ssl.quorum.` between servers,
+//! `metricsProvider.ssl.` for the exporter.
 //!
 //! Reads and checks the values. Keys that ask for what Zebu does not have are errors. It opens no store.
 
@@ -25,6 +26,8 @@ pub enum TlsFamily {
     Client,
     /// Servers of the ensemble: `ssl.quorum.`
     Quorum,
+    /// The metrics exporter: `metricsProvider.ssl.`
+    Exporter,
 }
 
 impl TlsFamily {
@@ -33,6 +36,7 @@ impl TlsFamily {
         match self {
             TlsFamily::Client => "ssl.",
             TlsFamily::Quorum => "ssl.quorum.",
+            TlsFamily::Exporter => "metricsProvider.ssl.",
         }
     }
 
@@ -137,6 +141,10 @@ pub const FAMILY_SUFFIXES: [&str; 18] = [
 /// The Java class that makes the contexts; it is refused.
 pub const SUPPLIER: &str = "context.supplier.class";
 const CLIENT_SUFFIXES: [&str; 2] = ["authProvider", "sslProvider"];
+/// `clientAuth` of the exporter in ZooKeeper's words.
+const EXPORTER_SUFFIXES: [&str; 2] = [NEED_CLIENT_AUTH, WANT_CLIENT_AUTH];
+const NEED_CLIENT_AUTH: &str = "need.client.auth";
+const WANT_CLIENT_AUTH: &str = "want.client.auth";
 
 /// Reads a family that a port uses. `None` if an error was reported that leaves no usable value. Missing keys
 /// are reported where TLS is `asked_by` a key.
@@ -189,7 +197,7 @@ pub(super) fn read_family(
 }
 
 /// Warns once if keys of a family are set that no port uses.
-pub(super) fn warn_unused_family(reader: &mut SettingReader<'_>, family: TlsFamily, remedy: &str) {
+pub(in crate::config) fn warn_unused_family(reader: &mut SettingReader<'_>, family: TlsFamily, remedy: &str) {
     let is_off = |value: &str| ["", "false", "none"].iter().any(|word| value.eq_ignore_ascii_case(word));
     let keys = family_keys(reader, family);
     let asking: Vec<&String> =
@@ -204,14 +212,18 @@ pub(super) fn warn_unused_family(reader: &mut SettingReader<'_>, family: TlsFami
 fn family_keys(reader: &SettingReader<'_>, family: TlsFamily) -> Vec<String> {
     let quorum = TlsFamily::Quorum.prefix();
     let is_member = |key: &&String| {
-        key.starts_with(family.prefix()) && (family == TlsFamily::Quorum || !key.starts_with(quorum))
+        key.starts_with(family.prefix()) && (family != TlsFamily::Client || !key.starts_with(quorum))
     };
     reader.settings.values.keys().filter(is_member).cloned().collect()
 }
 
 fn warn_unknown_keys(reader: &mut SettingReader<'_>, family: TlsFamily) {
     let known = || {
-        let own: &[&str] = if family == TlsFamily::Client { &CLIENT_SUFFIXES } else { &[] };
+        let own: &[&str] = match family {
+            TlsFamily::Client => &CLIENT_SUFFIXES,
+            TlsFamily::Quorum => &[],
+            TlsFamily::Exporter => &EXPORTER_SUFFIXES,
+        };
         FAMILY_SUFFIXES.iter().chain(own).copied().chain([SUPPLIER])
     };
     for key in family_keys(reader, family) {
@@ -250,7 +262,7 @@ fn refuse_unsupported(reader: &mut SettingReader<'_>, family: TlsFamily) {
         let text = format!("{key} has no effect: names are never looked up by their address");
         reader.diagnostics.note(&reader.origin(&key), text);
     }
-    if family == TlsFamily::Quorum {
+    if family != TlsFamily::Client {
         return;
     }
     let key = family.key("authProvider");
@@ -269,6 +281,9 @@ fn refuse_unsupported(reader: &mut SettingReader<'_>, family: TlsFamily) {
 }
 
 fn client_auth(reader: &mut SettingReader<'_>, family: TlsFamily) -> ClientAuth {
+    if family == TlsFamily::Exporter {
+        return exporter_client_auth(reader);
+    }
     let key = family.key("clientAuth");
     let Some(setting) = reader.get(&key) else { return ClientAuth::Need };
     match setting.value.to_ascii_lowercase().as_str() {
@@ -279,6 +294,17 @@ fn client_auth(reader: &mut SettingReader<'_>, family: TlsFamily) -> ClientAuth 
             reader.report_invalid(&key, setting, "need, want, none");
             ClientAuth::Need
         }
+    }
+}
+
+/// ZooKeeper's exporter requires a certificate by default.
+fn exporter_client_auth(reader: &mut SettingReader<'_>) -> ClientAuth {
+    let need = reader.strict_switch(&TlsFamily::Exporter.key(NEED_CLIENT_AUTH), true);
+    let want = reader.strict_switch(&TlsFamily::Exporter.key(WANT_CLIENT_AUTH), false);
+    match (need, want) {
+        (true, _) => ClientAuth::Need,
+        (false, true) => ClientAuth::Want,
+        (false, false) => ClientAuth::None,
     }
 }
 
@@ -355,11 +381,15 @@ fn store(reader: &mut SettingReader<'_>, family: TlsFamily, which: &str) -> Opti
 fn trust_reason(family: TlsFamily, client_auth: ClientAuth, crl: bool) -> Option<String> {
     match (family, client_auth) {
         (TlsFamily::Quorum, _) => Some("servers check each other's certificates".to_owned()),
-        (TlsFamily::Client, ClientAuth::None) => {
+        (TlsFamily::Client | TlsFamily::Exporter, ClientAuth::None) => {
             crl.then(|| format!("{}=true needs its CRLs", family.key("crl")))
         }
         (TlsFamily::Client, ClientAuth::Want | ClientAuth::Need) => {
             Some(format!("clients show certificates; write {}=none if they do not", family.key("clientAuth")))
         }
+        (TlsFamily::Exporter, ClientAuth::Want | ClientAuth::Need) => Some(format!(
+            "collectors show certificates; write {}=false if they do not",
+            family.key(NEED_CLIENT_AUTH)
+        )),
     }
 }

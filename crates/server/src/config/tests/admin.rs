@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::config::admin::{AdminProtection, PortOrigin};
+use crate::config::admin::{AdminProtection, ApiAccess, PortOrigin};
 
 #[test]
 fn the_admin_server_is_on_and_on_loopback_unless_told_otherwise() {
@@ -62,18 +62,40 @@ fn an_admin_port_never_opens_with_less_protection_than_asked_for() {
     assert!(with_base("admin.forceHttps=maybe\n").load().config.is_none());
 }
 
+/// Two routes of one path would end the process at its start.
+#[test]
+fn commands_take_no_route_of_another_kind() {
+    for url in ["/live", "/ready", "/version", "/metrics", "/v1", "/v1/tree"] {
+        assert!(with_base(&format!("admin.commandURL={url}\n")).load().config.is_none(), "{url}");
+    }
+    assert_eq!(with_base("admin.commandURL=/v11\n").config().admin.unwrap().command_url, "/v11");
+}
+
+#[test]
+fn the_api_is_off_unless_it_is_enabled() {
+    let api = |lines: &str| with_base(lines).config().admin.unwrap().api;
+    assert_eq!(api(""), ApiAccess::Off);
+    assert_eq!(api("admin.api.readOnly=true\n"), ApiAccess::Off);
+    assert_eq!(api("admin.api.enabled=true\n"), ApiAccess::ReadWrite);
+    assert_eq!(api("admin.api.enabled=true\nadmin.api.readOnly=true\n"), ApiAccess::ReadOnly);
+    for key in ["admin.api.enabled", "admin.api.readOnly"] {
+        assert!(with_base(&format!("{key}=maybe\n")).load().config.is_none(), "{key}");
+    }
+}
+
 #[test]
 fn the_exporter_needs_its_class() {
-    assert_eq!(with_base("metricsProvider.httpPort=7001\n").config().exporter.listener, None);
+    assert_eq!(with_base("metricsProvider.httpPort=7001\n").config().exporter.listeners, []);
     let class =
         "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider\n";
-    let listener = with_base(class).config().exporter.listener.unwrap();
+    let listener = with_base(class).config().exporter.listeners.remove(0);
     assert_eq!(
         (listener.address.to_string().as_str(), listener.port_origin),
         ("0.0.0.0:7000", PortOrigin::Default)
     );
     let configured =
         with_base(&format!("{class}metricsProvider.httpHost=127.0.0.1\nmetricsProvider.httpPort=7001\n"));
-    assert_eq!(configured.config().exporter.listener.unwrap().address.to_string(), "127.0.0.1:7001");
+    assert_eq!(configured.config().exporter.listeners[0].address.to_string(), "127.0.0.1:7001");
+    // A port for TLS without keys does not open.
     assert!(with_base(&format!("{class}metricsProvider.httpsPort=7002\n")).load().config.is_none());
 }

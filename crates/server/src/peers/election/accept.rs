@@ -33,8 +33,10 @@ pub(super) async fn accept_connections(mut acceptor: PeerAcceptor, peers: Arc<El
                 };
                 let welcome = identify_and_admit(number, stream, from, peers.clone());
                 let task = tokio::spawn(close_on_panic("an election connection", forget, welcome));
-                if let Some(oldest) = unidentified.add(number, task.abort_handle()) {
-                    oldest.abort();
+                let standing = peers.address_book.standing_of(from.ip());
+                let closed = unidentified.add(number, from.ip(), standing, task.abort_handle());
+                if let Some(closed) = closed {
+                    closed.abort();
                 }
             }
             Err(error) => {
@@ -47,7 +49,9 @@ pub(super) async fn accept_connections(mut acceptor: PeerAcceptor, peers: Arc<El
 
 /// Reads the id of the connecting server and hands the connection to its peer.
 async fn identify_and_admit(number: u64, stream: TcpStream, from: SocketAddr, peers: Arc<ElectionPeers>) {
-    let identified = timeout(peers.identification_timeout, identify(stream, from, &peers)).await;
+    let certified = || peers.unidentified().mark_certified(number);
+    let identifying = identify(stream, from, &peers, certified);
+    let identified = timeout(peers.identification_timeout, identifying).await;
     peers.unidentified().remove(number);
     let (message, stream) = match identified {
         Ok(Ok(identified)) => identified,
@@ -84,11 +88,15 @@ async fn identify(
     stream: TcpStream,
     from: SocketAddr,
     peers: &ElectionPeers,
+    certified: impl FnOnce(),
 ) -> Result<(InitialMessage, PeerStream), (Option<ServerId>, PeerRefusal)> {
     let unknown = |refusal| (None, refusal);
     prepare_for_election(&stream, peers.keep_alive).map_err(|error| unknown(error.into()))?;
     let protection = &peers.protection;
     let mut stream = protection.accept_tls(stream, from).await.map_err(unknown)?;
+    if stream.has_certificate() {
+        certified();
+    }
     let message = introduce(&mut stream).await.map_err(unknown)?;
     let known = |refusal| (Some(message.server), refusal);
     protection.accept_sasl(&mut stream, from).await.map_err(known)?;

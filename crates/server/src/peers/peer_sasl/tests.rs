@@ -62,7 +62,7 @@ struct RecordedLine {
 }
 
 fn recorded() -> Vec<RecordedLine> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/quorum-sasl.jsonl");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../security/testdata/quorum-sasl.jsonl");
     let text = std::fs::read_to_string(path).unwrap();
     text.lines()
         .map(|line| {

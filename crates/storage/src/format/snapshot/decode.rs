@@ -102,6 +102,15 @@ pub fn decode(
     source: impl Read,
     visitor: &mut (impl SnapshotVisitor + ?Sized),
 ) -> Result<SnapshotSummary, SnapshotFlaw> {
+    decode_within(source, ContentLimits::NONE, visitor)
+}
+
+/// Like [`decode`], for bytes of a stranger: no item may be longer than the limits.
+pub fn decode_within(
+    source: impl Read,
+    limits: ContentLimits,
+    visitor: &mut (impl SnapshotVisitor + ?Sized),
+) -> Result<SnapshotSummary, SnapshotFlaw> {
     let mut input = SnapshotInput::new(source);
     if input.take(MAGIC_SIZE)? != &HEADER[..MAGIC_SIZE] {
         return Err(SnapshotFlaw::Magic);
@@ -109,7 +118,7 @@ pub fn decode(
     let version = input.int()?;
     let database = input.long()?;
     visitor.header(version, database);
-    let content = decode_content(&mut input, visitor)?;
+    let content = decode_content(&mut input, limits, visitor)?;
     let mut seals = Vec::with_capacity(3);
     check_seal(&mut input, &mut seals)?;
     let (digest, last_zxid) = decode_sections(&mut input, &mut seals)?;
@@ -119,9 +128,10 @@ pub fn decode(
 
 fn decode_content(
     input: &mut SnapshotInput<impl Read>,
+    limits: ContentLimits,
     visitor: &mut (impl SnapshotVisitor + ?Sized),
 ) -> Result<SnapshotContent, SnapshotFlaw> {
-    let mut content = SnapshotContent::new(input.position(), ContentLimits::NONE);
+    let mut content = SnapshotContent::new(input.position(), limits);
     loop {
         let used = content.take(input.window(), visitor)?;
         input.at += used;

@@ -9,7 +9,7 @@ mod stream;
 use zebu_proto::Zxid;
 
 pub use content::ContentLimits;
-pub use decode::{SnapshotFlaw, SnapshotVisitor, decode};
+pub use decode::{SnapshotFlaw, SnapshotVisitor, decode, decode_within};
 pub use encode::{Encoder, append_node};
 pub use stream::{StreamDecoder, StreamFlaw, StreamProgress, begin_stream, end_stream};
 

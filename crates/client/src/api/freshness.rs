@@ -1,0 +1,186 @@
+//! Reads that say how fresh their answer must be, and the discovery of servers that can do it. Zebu servers
+//! have a virtual node with their features. Discovery reads it once per connection, before the first such
+//! read.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+
+use zebu_proto::client::Freshness;
+use zebu_proto::{ErrorCode, Jute, OpCode};
+
+use super::call::{ApiCall, put_path_and_watch};
+use super::client::Client;
+use super::error::{Error, ErrorKind};
+
+/// The virtual node of Zebu servers.
+const FEATURES_NODE: &str = "/zookeeper/zebu";
+
+/// The features of a server that reads with freshness need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct ServerFeatures {
+    linear: bool,
+    max_age: bool,
+    min_zxid: bool,
+}
+
+impl ServerFeatures {
+    fn parse(text: &str) -> ServerFeatures {
+        let names = text.lines().find_map(|line| line.strip_prefix("features=")).unwrap_or("");
+        let has = |wanted| names.split(',').any(|name| name == wanted);
+        ServerFeatures { linear: has("linear"), max_age: has("max_age"), min_zxid: has("min_zxid") }
+    }
+
+    fn allow(self, freshness: Freshness) -> bool {
+        (self.linear || !freshness.linearizable)
+            && (self.max_age || freshness.max_age_ms.is_none())
+            && (self.min_zxid || freshness.min_zxid.is_none())
+    }
+}
+
+/// The features of the server of the current connection.
+#[derive(Debug, Default)]
+pub(crate) struct DiscoveredFeatures(Mutex<Option<(u64, ServerFeatures)>>);
+
+/// Whether a read may be sent on the current connection.
+pub(crate) enum ReadSupport {
+    /// It may, if the number of disconnects is still this one.
+    Supported {
+        disconnects: u64,
+    },
+    Unsupported,
+    /// Discovery comes first.
+    Unknown,
+}
+
+impl DiscoveredFeatures {
+    fn set(&self, disconnects: u64, features: ServerFeatures) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((disconnects, features));
+    }
+
+    /// Forgets the features: the server has refused a read that it had announced.
+    pub(crate) fn forget(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn support(&self, disconnects: u64, freshness: Freshness) -> ReadSupport {
+        match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some((known, features)) if known == disconnects => {
+                if features.allow(freshness) {
+                    ReadSupport::Supported { disconnects }
+                } else {
+                    ReadSupport::Unsupported
+                }
+            }
+            Some(_) | None => ReadSupport::Unknown,
+        }
+    }
+}
+
+impl ApiCall {
+    /// Asks for an answer that is at least this fresh.
+    pub(crate) fn fresh(mut self, freshness: Freshness) -> ApiCall {
+        if freshness.is_any() {
+            return self;
+        }
+        let mut body = Vec::with_capacity(self.body.len() + 24);
+        freshness.encode(&mut body);
+        self.op.wire().encode(&mut body);
+        body.extend_from_slice(&self.body);
+        self.op = OpCode::With;
+        self.body = body.into();
+        self.freshness = freshness;
+        self
+    }
+}
+
+impl Client {
+    pub(crate) fn read_support(&self, call: &ApiCall) -> ReadSupport {
+        let disconnects = self.shared.disconnects.load(Ordering::Acquire);
+        self.shared.features.support(disconnects, call.freshness)
+    }
+
+    /// Reads the features of the server, for reads on the current connection.
+    pub(crate) async fn discover_features(&self) -> Result<(), Error> {
+        let disconnects = self.shared.disconnects.load(Ordering::Acquire);
+        let call = ApiCall::new("discover", FEATURES_NODE, OpCode::GetData)
+            .body(|out| put_path_and_watch(FEATURES_NODE, false, out));
+        let features = match Box::pin(self.call_once(&call)).await {
+            Ok(reply) => call.decode(&reply, |reader| {
+                let data = reader.buffer()?.unwrap_or_default();
+                Ok(ServerFeatures::parse(&String::from_utf8_lossy(data)))
+            })?,
+            Err(error) if error.code() == Some(ErrorCode::NoNode) => ServerFeatures::default(),
+            Err(error) => return Err(error),
+        };
+        self.shared.features.set(disconnects, features);
+        Ok(())
+    }
+
+    /// The error of a read that the connected server cannot answer so fresh.
+    pub(crate) fn unsupported(&self, call: &ApiCall) -> Error {
+        call.error(ErrorKind::UnsupportedFreshness)
+    }
+}
+
+/// Adds the freshness options to a read.
+macro_rules! fresh_read {
+    ($read:ident) => {
+        impl $read {
+            /// The answer shows everything that any client had been answered before this read was sent. The
+            /// server asks its leader, which asks a quorum.
+            ///
+            /// Fails with [`ErrorKind::UnsupportedFreshness`](crate::ErrorKind::UnsupportedFreshness) if the
+            /// server or its leader is not Zebu. The first such read of a connection waits until the client
+            /// knows the server's features, so later calls may overtake it.
+            pub fn linearizable(mut self) -> $read {
+                self.freshness.linearizable = true;
+                self
+            }
+
+            /// The answer shows everything that any client had been answered this long before.
+            pub fn fresher_than(mut self, age: std::time::Duration) -> $read {
+                self.freshness.max_age_ms = Some(i32::try_from(age.as_millis()).unwrap_or(i32::MAX));
+                self
+            }
+
+            /// The answer shows at least this transaction. The server waits for it up to a quarter of the
+            /// session timeout, and fails with
+            /// [`ErrorCode::OperationTimeout`](crate::ErrorCode::OperationTimeout) afterwards.
+            pub fn at_least(mut self, zxid: i64) -> $read {
+                self.freshness.min_zxid = Some(zebu_proto::Zxid(zxid));
+                self
+            }
+        }
+    };
+}
+
+pub(crate) use fresh_read;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_says_what_it_can_do() {
+        let all = ServerFeatures::parse("version=1.0\nfeatures=min_zxid,linear,max_age\n");
+        assert!(all.allow(Freshness::LINEARIZABLE));
+        let few = ServerFeatures::parse("features=min_zxid,linear2\n");
+        assert_eq!(few, ServerFeatures { min_zxid: true, ..ServerFeatures::default() });
+        assert!(!few.allow(Freshness::LINEARIZABLE) && few.allow(Freshness::default()));
+        assert_eq!(ServerFeatures::parse("anything"), ServerFeatures::default());
+    }
+
+    #[test]
+    fn features_belong_to_a_connection() {
+        let features = DiscoveredFeatures::default();
+        let support = |disconnects| features.support(disconnects, Freshness::LINEARIZABLE);
+        assert!(matches!(support(3), ReadSupport::Unknown));
+        features.set(3, ServerFeatures { linear: true, ..ServerFeatures::default() });
+        assert!(matches!(support(3), ReadSupport::Supported { disconnects: 3 }));
+        assert!(matches!(support(4), ReadSupport::Unknown), "another connection");
+        features.set(4, ServerFeatures::default());
+        assert!(matches!(support(4), ReadSupport::Unsupported));
+        features.forget();
+        assert!(matches!(support(4), ReadSupport::Unknown));
+    }
+}

@@ -1,0 +1,69 @@
+//! The slot of a queued request: what its reply needs, and what it waits for.
+
+use zebu_proto::OpCode;
+use zebu_proto::client::ReadRequest;
+use zebu_tree::Credentials;
+
+use crate::prepared_reply::PreparedReply;
+use crate::shape::ReplyShape;
+
+#[derive(Debug)]
+pub(crate) enum SlotWork {
+    /// With the path for the log, if it may be needed.
+    Write(ReplyShape, Option<Box<str>>),
+    Read(ReadRequest<'static>, Credentials),
+    /// A read that waits until the state is fresh enough. Reads with the same need share a fence.
+    Fenced {
+        read: ReadRequest<'static>,
+        credentials: Credentials,
+        is_shared: bool,
+    },
+    Reply(PreparedReply),
+}
+
+impl SlotWork {
+    /// Whether the core runs it as a read.
+    pub(super) fn is_read(&self) -> bool {
+        match self {
+            SlotWork::Read(..) | SlotWork::Fenced { .. } => true,
+            SlotWork::Write(..) | SlotWork::Reply(_) => false,
+        }
+    }
+
+    /// Makes a fenced read a plain one. Returns whether it was fenced.
+    pub(super) fn release(&mut self) -> bool {
+        match std::mem::replace(self, SlotWork::Write(ReplyShape::Empty, None)) {
+            SlotWork::Fenced { read, credentials, .. } => {
+                *self = SlotWork::Read(read, credentials);
+                true
+            }
+            other @ (SlotWork::Write(..) | SlotWork::Read(..) | SlotWork::Reply(_)) => {
+                *self = other;
+                false
+            }
+        }
+    }
+}
+
+/// The part of a request that its reply needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestMeta {
+    pub(crate) xid: i32,
+    pub(crate) op: Option<OpCode>,
+    pub(crate) received_ms: i64,
+    /// Length of the request in bytes.
+    pub(crate) bytes: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct RequestSlot {
+    pub(crate) meta: RequestMeta,
+    pub(crate) work: SlotWork,
+}
+
+/// A write that left its slot.
+pub(crate) struct WriteSlot {
+    pub(crate) meta: RequestMeta,
+    pub(crate) shape: ReplyShape,
+    pub(crate) path: Option<Box<str>>,
+}
