@@ -285,7 +285,7 @@ impl SessionConfig {
             max_timeout: tick_time.saturating_mul(20),
             local_sessions: false,
             local_session_upgrade: false,
-            election_grace: tick_time.saturating_mul(2),
+            election_grace: Duration::ZERO,
         }
     }
 }
