@@ -34,6 +34,7 @@ mod settings;
 mod shape;
 mod split_mix;
 mod stats;
+mod suspended;
 mod throttle;
 mod traffic;
 mod watch_limit;

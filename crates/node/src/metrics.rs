@@ -39,6 +39,12 @@ pub struct NodeMetrics {
     pub throttled_ops: Counter,
     /// Writes whose serving term or session ended before they began.
     pub stale_requests: Counter,
+    /// Connections that were kept when a leader was lost.
+    pub connections_kept: Counter,
+    /// Kept connections that were served again under the next leader.
+    pub connections_continued: Counter,
+    /// Requests without an answer that were sent to the next leader.
+    pub requests_repeated: Counter,
     /// Requests refused because their connection watches too many paths.
     pub watches_refused: Counter,
     /// Reads that waited until the state was fresh enough.
@@ -74,6 +80,9 @@ impl NodeMetrics {
             sessions_expired: Counter::default(),
             throttled_ops: Counter::default(),
             stale_requests: Counter::default(),
+            connections_kept: Counter::default(),
+            connections_continued: Counter::default(),
+            requests_repeated: Counter::default(),
             watches_refused: Counter::default(),
             fenced_reads: Counter::default(),
             read_checks: Counter::default(),
@@ -103,6 +112,9 @@ impl NodeMetrics {
             sessions_expired,
             throttled_ops,
             stale_requests,
+            connections_kept,
+            connections_continued,
+            requests_repeated,
             watches_refused,
             fenced_reads,
             read_checks,
@@ -132,6 +144,9 @@ impl NodeMetrics {
             sessions_expired,
             throttled_ops,
             stale_requests,
+            connections_kept,
+            connections_continued,
+            requests_repeated,
             watches_refused,
             fenced_reads,
             read_checks,

@@ -71,6 +71,9 @@ pub struct NodeSettings {
     pub container_never_used_ms: i64,
     /// Time without a leader after which a server serves reads only; `None` disables read-only mode.
     pub read_only_after_ms: Option<i64>,
+    /// The longest time for which a learner keeps its client connections without a leader; zero disables it.
+    /// A leader records the moves of sessions in the log if it is not zero.
+    pub election_grace_ms: i64,
     /// Transactions after which a snapshot is due. Half of the number is random.
     pub snap_count: u64,
     /// Log bytes after which a snapshot is due. Half of the number is random; `None` disables it.

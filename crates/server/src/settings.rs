@@ -130,6 +130,7 @@ pub(crate) fn node_settings(config: &ServerConfig, seed: u64) -> NodeSettings {
         container_max_per_minute: i64::from(config.containers.max_per_minute),
         read_only_after_ms: (config.read_only_mode && config.membership.is_ensemble())
             .then(|| millis(config.sessions.tick_time).max(READ_ONLY_AFTER_MS_MIN)),
+        election_grace_ms: millis(config.sessions.election_grace),
         container_never_used_ms: config.containers.max_never_used.map_or(0, millis),
         snap_count: u64::from(config.storage.snap_count),
         snap_bytes: config.storage.snap_size_limit.map(|limit| limit.0),

@@ -51,11 +51,15 @@ pub enum CoveredPath {
     ReadOnlyRefusal,
     /// A client with a session at such a server reached a server that accepts writes.
     ReadOnlyLeft,
+    /// A server served connections again that it had kept without a leader.
+    ConnectionsContinued,
+    /// A request without an answer was sent to the next leader.
+    RequestsRepeated,
 }
 
 impl CoveredPath {
     /// All paths, in the order of the table.
-    pub const ALL: [CoveredPath; 24] = [
+    pub const ALL: [CoveredPath; 26] = [
         CoveredPath::Diff,
         CoveredPath::Trunc,
         CoveredPath::TruncRefused,
@@ -80,6 +84,8 @@ impl CoveredPath {
         CoveredPath::ReadOnlyRead,
         CoveredPath::ReadOnlyRefusal,
         CoveredPath::ReadOnlyLeft,
+        CoveredPath::ConnectionsContinued,
+        CoveredPath::RequestsRepeated,
     ];
 
     /// The name in the table.
@@ -109,6 +115,8 @@ impl CoveredPath {
             CoveredPath::ReadOnlyRead => "read answered by a read-only server",
             CoveredPath::ReadOnlyRefusal => "write or sync refused by a read-only server",
             CoveredPath::ReadOnlyLeft => "client moved from a read-only server to another one",
+            CoveredPath::ConnectionsContinued => "connections continued under the next leader",
+            CoveredPath::RequestsRepeated => "unanswered requests sent to the next leader",
         }
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct ClientCall {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SentRequest {
     pub(crate) session: SessionId,
+    /// Connections that the client had opened.
+    pub(crate) dials: u64,
 }
 
 /// How a call ended.

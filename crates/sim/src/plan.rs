@@ -219,6 +219,9 @@ pub(crate) fn draw(shape: &RunParameters) -> Vec<PlannedFault> {
     if let Some(endurance) = shape.endurance {
         return drawer.endurance(endurance);
     }
+    if shape.kinds.only_leader_ends {
+        return drawer.end_of_leader();
+    }
     let mut plan = drawer.reconfigs();
     plan.extend(drawer.stalled_leaders());
     plan.extend(drawer.server_kinds());

@@ -2,6 +2,7 @@
 //! clients do, and which faults come how often. Two seeds differ in kind, not only in order.
 
 mod endurance;
+mod kept_connections;
 mod server_kinds;
 mod stalled_leaders;
 
@@ -15,6 +16,7 @@ use crate::network::Latency;
 use crate::queue::{MS, SECOND, VirtualTime};
 use crate::random::SimRandom;
 pub(crate) use endurance::Endurance;
+pub(crate) use kept_connections::ROUND_TICKS;
 pub(crate) use server_kinds::ServerKinds;
 
 /// The weights of the operations; zero disables one.
@@ -174,6 +176,7 @@ impl RunParameters {
         shape.draw_transaction_limit();
         shape.draw_stalled_leaders();
         shape.draw_server_kinds();
+        shape.draw_kept_connections();
         shape.make_room_in_attempts();
         shape
     }

@@ -16,6 +16,8 @@
 //!                      within so many ms
 //! masters              observers connect to followers; memory: observers have no log
 //! readonly MS          a server without a leader serves reads after MS; clients accept that
+//! grace MS             learners keep their connections for MS without a leader; unnoticed: a server that
+//!                      closes one because it has no leader violates a guarantee
 //! local upgrade        sessions are local until they need an ephemeral node; local plain: always
 //! ephemerals 1         weight of ephemeral creates; gets 1: of reads
 //! at 2000 kill leader  also: kill N, kill N 4000 (its downtime), power leader, power all, pause N 500,
@@ -113,6 +115,8 @@ impl Script {
             ["masters"] => self.shape.kinds.masters = ObserverMasters::Followers,
             ["memory"] => self.shape.kinds.observer_log = ObserverLog::InMemory,
             ["readonly", ms] => self.shape.kinds.read_only_after_ms = Some(number(ms)? as i64),
+            ["grace", ms] => self.shape.kinds.election_grace_ms = number(ms)? as i64,
+            ["unnoticed"] => self.shape.kinds.only_leader_ends = true,
             ["local", "upgrade"] => self.shape.kinds.local_sessions = LocalSessionSupport::WithUpgrade,
             ["local", "plain"] => self.shape.kinds.local_sessions = LocalSessionSupport::WithoutUpgrade,
             ["ephemerals", weight] => {

@@ -35,6 +35,16 @@ pub enum ServingRole {
     },
 }
 
+impl ServingRole {
+    /// The epoch of the leader.
+    pub fn epoch(self) -> u32 {
+        let (ServingRole::Leading { epoch }
+        | ServingRole::Following { epoch, .. }
+        | ServingRole::Observing { epoch, .. }) = self;
+        epoch
+    }
+}
+
 /// The port on which a server accepts learners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LearnerPort {

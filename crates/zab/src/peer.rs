@@ -288,6 +288,20 @@ impl Peer {
         matches!(self.role, ActiveRole::Looking) && self.state.trust == DiskTrust::Trusted
     }
 
+    /// Whether the leader sees each move of a session between this learner and another server. It does not
+    /// see moves between the servers behind one observer master.
+    pub fn shows_moves(&self) -> bool {
+        match &self.role {
+            ActiveRole::Learning(learner) => {
+                learner.observer_master().is_none() && learner.master() == learner.leader()
+            }
+            ActiveRole::AwaitingDisk { .. }
+            | ActiveRole::Looking
+            | ActiveRole::Leading(_)
+            | ActiveRole::Stopped => false,
+        }
+    }
+
     /// The committed config, if dynamic reconfiguration is enabled.
     pub fn configuration(&self) -> Option<&Configuration> {
         self.state.configuration()

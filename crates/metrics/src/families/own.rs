@@ -14,6 +14,26 @@ const fn in_mntr_as(name: &'static str, family: Family) -> Family {
 }
 
 pub(super) const FAMILIES: &[Family] = &[
+    in_mntr_as(
+        "connections_kept",
+        every(
+            "zebu_connections_kept",
+            Counter,
+            "Client connections that stayed open when the leader was lost.",
+        ),
+    ),
+    in_mntr_as(
+        "connections_continued",
+        every(
+            "zebu_connections_continued",
+            Counter,
+            "Kept connections that were served under the next leader.",
+        ),
+    ),
+    in_mntr_as(
+        "requests_repeated",
+        every("zebu_requests_repeated", Counter, "Unanswered requests that were sent to the next leader."),
+    ),
     in_mntr_as("purge_error_count", every("zebu_purge_errors", Counter, "Purges of old files that failed.")),
     in_mntr_as(
         "quorum_insecure_connections_blocked",

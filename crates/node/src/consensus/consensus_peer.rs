@@ -52,6 +52,10 @@ pub trait ConsensusPeer: Debug + Send {
     fn can_serve_read_only(&self) -> bool {
         false
     }
+    /// Whether the leader sees each move of a session between this server and another one.
+    fn shows_moves(&self) -> bool {
+        true
+    }
     /// The committed config, if reconfig is possible.
     fn configuration(&self) -> Option<&Configuration> {
         None
@@ -137,6 +141,10 @@ impl ConsensusPeer for Peer {
 
     fn can_serve_read_only(&self) -> bool {
         self.can_serve_read_only()
+    }
+
+    fn shows_moves(&self) -> bool {
+        self.shows_moves()
     }
 
     fn configuration(&self) -> Option<&Configuration> {

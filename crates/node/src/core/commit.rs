@@ -25,7 +25,7 @@ impl Node {
             }
             (
                 Consensus::Standalone(_),
-                NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::NotServing,
+                NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::Suspended(_) | NodeRole::NotServing,
             ) => false,
         }
     }
@@ -79,7 +79,7 @@ impl Node {
             }
             (
                 Consensus::Standalone(_),
-                NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::NotServing,
+                NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::Suspended(_) | NodeRole::NotServing,
             ) => Ok(None),
             (Consensus::Member(member), _) => {
                 if let Some(CommitItem::Invalid(error)) = member.commit_queue.front() {
@@ -120,6 +120,9 @@ impl Node {
             NodeRole::Learner(learner) => {
                 debug_assert_eq!(proposal.origin, RequestOrigin::NoClient, "a learner finds out who waits");
                 learner.on_applied(&mut self.state, &proposal.entry, &outcome, &mut context);
+            }
+            NodeRole::Suspended(suspended) => {
+                suspended.on_applied(&mut self.state, &proposal.entry, &outcome, &mut context);
             }
             NodeRole::ReadOnly(_) | NodeRole::NotServing => {
                 self.state.abort_request(proposal.origin, connections)
@@ -168,7 +171,7 @@ impl<'a> AppliedLatencies<'a> {
         let (is_learner, is_primary) = match role {
             NodeRole::Primary(_) => (false, true),
             NodeRole::Learner(_) => (true, false),
-            NodeRole::ReadOnly(_) | NodeRole::NotServing => (false, false),
+            NodeRole::ReadOnly(_) | NodeRole::Suspended(_) | NodeRole::NotServing => (false, false),
         };
         AppliedLatencies {
             propagation: Runs::of(&metrics.propagation_latency),

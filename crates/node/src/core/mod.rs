@@ -29,7 +29,7 @@ use crate::audit::{AuditEvent, WriteAdmission};
 use crate::clock::Now;
 use crate::connect::AdmittedConnect;
 use crate::connection::{ConnectionId, Connections, DisconnectReason};
-use crate::consensus::{Consensus, ConsensusPeer, EnsembleMember, Standalone};
+use crate::consensus::{Consensus, ConsensusPeer, EnsembleMember, RequestOrigin, Standalone};
 use crate::context::ServeContext;
 use crate::ensemble::Effect;
 use crate::notice::OperatorNotice;
@@ -135,6 +135,9 @@ impl Node {
                     (NodeRole::ReadOnly(read_only), Some(session)) => {
                         read_only.detach(session, connection, touched_ms)
                     }
+                    (NodeRole::Suspended(suspended), Some(session)) => {
+                        suspended.detach(session, connection, touched_ms)
+                    }
                     (NodeRole::NotServing, _) | (_, None) => {}
                 }
             }
@@ -178,6 +181,7 @@ impl Node {
             NodeRole::Primary(primary) => primary.tick(&mut self.state, context),
             NodeRole::Learner(learner) => learner.tick(context),
             NodeRole::ReadOnly(read_only) => read_only.tick(context),
+            NodeRole::Suspended(_) => self.tick_suspended(context),
             NodeRole::NotServing => return,
         }
         self.process_effects(context);
@@ -189,6 +193,7 @@ impl Node {
             NodeRole::Primary(primary) => primary.next_deadline(),
             NodeRole::ReadOnly(read_only) => read_only.next_deadline(),
             NodeRole::Learner(learner) => learner.next_deadline(),
+            NodeRole::Suspended(suspended) => suspended.next_deadline(),
             NodeRole::NotServing => self.read_only_deadline(),
         };
         let role = role.min(self.state.fences.next_deadline());
@@ -224,6 +229,7 @@ impl Node {
         let requested = match &self.role {
             NodeRole::Primary(primary) => primary.in_flight(),
             NodeRole::Learner(learner) => learner.in_flight(),
+            NodeRole::Suspended(suspended) => suspended.in_flight(),
             NodeRole::ReadOnly(_) | NodeRole::NotServing => 0,
         };
         match &self.state.consensus {
@@ -238,7 +244,7 @@ impl Node {
         match &self.role {
             NodeRole::Primary(primary) => primary.session_report(),
             NodeRole::ReadOnly(read_only) => read_only.session_report(),
-            NodeRole::Learner(_) | NodeRole::NotServing => TrackerReport::default(),
+            NodeRole::Learner(_) | NodeRole::Suspended(_) | NodeRole::NotServing => TrackerReport::default(),
         }
     }
 
@@ -247,7 +253,7 @@ impl Node {
         match &self.role {
             NodeRole::Primary(primary) => primary.local_session_report(),
             NodeRole::Learner(learner) => learner.local_session_report(),
-            NodeRole::ReadOnly(_) | NodeRole::NotServing => None,
+            NodeRole::ReadOnly(_) | NodeRole::Suspended(_) | NodeRole::NotServing => None,
         }
     }
 
@@ -283,7 +289,7 @@ impl Node {
     pub fn pending_syncs(&self) -> usize {
         match &self.role {
             NodeRole::Primary(primary) => primary.pending_syncs(),
-            NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::NotServing => 0,
+            NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::Suspended(_) | NodeRole::NotServing => 0,
         }
     }
 
@@ -322,6 +328,10 @@ impl Node {
         if let Some(member) = self.state.member_mut() {
             member.peer.resign(context.now.monotonic_ms, &mut member.pending_actions);
             self.process_effects(context);
+            if self.has_resigned() {
+                // A server without a leader has no role that could end.
+                self.close_kept(context.connections);
+            }
         }
     }
 
@@ -369,7 +379,7 @@ impl Node {
             NodeRole::ReadOnly(read_only) => {
                 read_only.handle_connect(&mut self.state, admitted, context);
             }
-            NodeRole::NotServing => {}
+            NodeRole::Suspended(_) | NodeRole::NotServing => {}
         }
     }
 
@@ -379,7 +389,7 @@ impl Node {
                 !primary.is_leader() || self.state.settings.leader_clients == LeaderClients::Served
             }
             NodeRole::Learner(_) | NodeRole::ReadOnly(_) => true,
-            NodeRole::NotServing => false,
+            NodeRole::Suspended(_) | NodeRole::NotServing => false,
         }
     }
 
@@ -388,7 +398,7 @@ impl Node {
         submitted: SubmittedRequest,
         context: &mut ServeContext<'_, impl Connections>,
     ) {
-        if submitted.serving_term.term != self.state.term {
+        if submitted.serving_term.term != self.state.term && !self.is_kept(submitted.connection) {
             // The serving term of the connection has ended, and the connection is closed.
             self.state.metrics.stale_requests.increment();
             self.state.completed_requests.add(submitted.charged_bytes);
@@ -396,6 +406,11 @@ impl Node {
         }
         if self.state.fences.must_hold(&submitted) {
             return self.state.fences.hold(submitted);
+        }
+        if matches!(submitted.kind, RequestKind::Fence(_)) && matches!(self.role, NodeRole::Suspended(_)) {
+            // A fresh state needs a leader; the client finds a server that has one.
+            let origin = RequestOrigin::Request(submitted.pending());
+            return self.state.abort_request(origin, context.connections);
         }
         if let RequestKind::Fence(fence) = submitted.kind {
             return self.begin_fence(submitted, fence, context);
@@ -411,6 +426,7 @@ impl Node {
             NodeRole::Primary(primary) => primary.handle_request(&mut self.state, submitted, context),
             NodeRole::Learner(learner) => learner.handle_request(&mut self.state, submitted, context),
             NodeRole::ReadOnly(read_only) => read_only.handle_request(&mut self.state, submitted, context),
+            NodeRole::Suspended(suspended) => suspended.handle_request(&mut self.state, submitted),
             NodeRole::NotServing => self.state.drop_request(&submitted.pending()),
         }
     }

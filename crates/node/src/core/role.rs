@@ -3,6 +3,7 @@
 use crate::learner::LearnerRole;
 use crate::primary::Primary;
 use crate::read_only::ReadOnlyRole;
+use crate::suspended::SuspendedRole;
 
 #[derive(Debug)]
 pub(crate) enum NodeRole {
@@ -12,6 +13,8 @@ pub(crate) enum NodeRole {
     Learner(Box<LearnerRole>),
     /// The server is partitioned from its ensemble and serves reads only.
     ReadOnly(Box<ReadOnlyRole>),
+    /// The server has lost its leader and keeps its client connections for a while.
+    Suspended(Box<SuspendedRole>),
     /// The server serves no clients: the ensemble has no leader, or the server is not synchronized.
     NotServing,
 }

@@ -35,6 +35,6 @@ pub enum ServeEffect {
     Serve(ServingRole),
     /// Accept clients in read-only mode.
     ServeReadOnly,
-    /// Close all client connections and accept none.
+    /// Accept no clients. The node has closed the connections that it does not keep.
     Stop,
 }

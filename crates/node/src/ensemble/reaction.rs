@@ -30,7 +30,10 @@ impl Node {
             // A processed action may have confirmed leadership for deferred requests.
             let has_run_deferred = match &mut self.role {
                 NodeRole::Primary(primary) => primary.run_deferred(&mut self.state, context),
-                NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::NotServing => false,
+                NodeRole::Learner(_)
+                | NodeRole::ReadOnly(_)
+                | NodeRole::Suspended(_)
+                | NodeRole::NotServing => false,
             };
             let has_passed_fences = self.pass_fences(context);
             if !has_run_deferred && !has_passed_fences {
@@ -60,9 +63,14 @@ impl Node {
             Action::Disk(command) => self.command_disk(command, context.connections),
             Action::Config(effect) => self.effect(Effect::Config(effect)),
             Action::Report(finding) => self.effect(Effect::Report(finding)),
-            Action::Deliver(entry) | Action::Load(entry) => self.deliver(&entry),
+            Action::Deliver(entry) => self.deliver(&entry),
+            Action::Load(entry) => {
+                // Clients must not read a transaction that is not committed.
+                self.close_kept(context.connections);
+                self.deliver(&entry);
+            }
             Action::Serve(serving) => self.queue_after_commits(CommitItem::Serve(serving), context),
-            Action::StopServing => self.stop_serving(context.connections),
+            Action::StopServing => self.stop_serving(context),
             Action::FromLearner { link, server, packet } => {
                 self.handle_learner_packet(link, server, packet, context);
             }
@@ -84,8 +92,13 @@ impl Node {
     /// Queues a disk command. A command that replaces the state drops transactions committed for the old one.
     fn command_disk(&mut self, command: DiskCommand, connections: &mut impl Connections) {
         match &command {
-            DiskCommand::Truncate { to, .. } => self.drop_commits_after(*to, connections),
+            DiskCommand::Truncate { to, .. } => {
+                self.close_kept(connections);
+                self.drop_commits_after(*to, connections);
+            }
             DiskCommand::InstallSnapshot { .. } | DiskCommand::Quarantine { .. } => {
+                // The changes between the old tree and the new one cannot be told as events.
+                self.close_kept(connections);
                 self.drop_commit_queue(connections);
                 self.state.digest_monitor.state_received();
             }
@@ -105,7 +118,9 @@ impl Node {
     fn deliver(&mut self, entry: &EncodedTxn) {
         let own = match &mut self.role {
             NodeRole::Primary(primary) => primary.pop_next_up_to(entry.zxid),
-            NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::NotServing => None,
+            NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::Suspended(_) | NodeRole::NotServing => {
+                None
+            }
         };
         let item = match own {
             Some(proposal) => {

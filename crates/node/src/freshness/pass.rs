@@ -63,7 +63,9 @@ impl Node {
                 }
                 self.state.fences.asked = Some(batch);
             }
-            NodeRole::ReadOnly(_) | NodeRole::NotServing => self.abort_fences(batch, context),
+            NodeRole::ReadOnly(_) | NodeRole::Suspended(_) | NodeRole::NotServing => {
+                self.abort_fences(batch, context)
+            }
         }
         self.process_effects(context);
     }

@@ -15,7 +15,7 @@ const TOUCH_SCANS_PER_TICK: i64 = 128;
 #[derive(Debug)]
 pub(super) struct AttachedSession {
     pub(super) connection: ConnectionId,
-    timeout_ms: i32,
+    pub(super) timeout_ms: i32,
     /// The last touch that was reported to the leader, in monotonic milliseconds.
     reported_ms: Option<i64>,
 }

@@ -7,7 +7,9 @@ use zebu_proto::SessionId;
 use zebu_proto::client::WriteRequest;
 use zebu_proto::txn::{Txn, TxnEntry};
 
+use super::resend::RequestCopy;
 use crate::consensus::RequestOrigin;
+use crate::pending_request::PendingRequest;
 
 /// The kind of transaction that a request becomes, unless it becomes an error. Cxids are the client's and may
 /// repeat.
@@ -65,6 +67,17 @@ struct ForwardedRequest {
     cxid: i32,
     kind: ForwardedKind,
     origin: RequestOrigin,
+    /// The request itself, if it may be sent again under another leader.
+    copy: Option<RequestCopy>,
+}
+
+/// A request that no transaction has answered.
+#[derive(Debug)]
+pub(super) struct UnansweredRequest {
+    pub(super) session: SessionId,
+    pub(super) cxid: i32,
+    pub(super) origin: RequestOrigin,
+    pub(super) copy: Option<RequestCopy>,
 }
 
 impl ForwardedRequest {
@@ -108,8 +121,61 @@ impl ForwardedRequests {
     }
 
     pub(super) fn push(&mut self, session: SessionId, cxid: i32, kind: ForwardedKind, origin: RequestOrigin) {
-        self.sessions.entry(session).or_default().push_back(ForwardedRequest { cxid, kind, origin });
+        self.push_with_copy(session, ForwardedRequest { cxid, kind, origin, copy: None });
+    }
+
+    /// Queues a request of a client, with the copy that can be sent again.
+    pub(super) fn push_request(
+        &mut self,
+        session: SessionId,
+        cxid: i32,
+        kind: ForwardedKind,
+        pending: PendingRequest,
+        copy: Option<RequestCopy>,
+    ) {
+        let origin = RequestOrigin::Request(pending);
+        self.push_with_copy(session, ForwardedRequest { cxid, kind, origin, copy });
+    }
+
+    fn push_with_copy(&mut self, session: SessionId, request: ForwardedRequest) {
+        self.sessions.entry(session).or_default().push_back(request);
         self.len += 1;
+    }
+
+    /// The client request of this transaction.
+    pub(super) fn find(&self, entry: &TxnEntry) -> Option<PendingRequest> {
+        let queue = self.sessions.get(&entry.header.session)?;
+        match queue.iter().find(|forwarded| forwarded.matches(entry))?.origin {
+            RequestOrigin::Request(pending) => Some(pending),
+            RequestOrigin::Connect { .. } | RequestOrigin::NoClient => None,
+        }
+    }
+
+    /// Removes the requests of each session that has a request without a copy. The leader of the next epoch
+    /// cannot get such a request, and the later ones of the session must not overtake it.
+    pub(super) fn take_unrepeatable(&mut self) -> Vec<RequestOrigin> {
+        let mut taken = Vec::new();
+        self.sessions.retain(|_, queue| {
+            let repeatable = queue.iter().all(|forwarded| forwarded.copy.is_some());
+            if !repeatable {
+                taken.extend(queue.drain(..).map(|forwarded| forwarded.origin));
+            }
+            repeatable
+        });
+        self.len -= taken.len();
+        taken
+    }
+
+    /// The requests that no transaction has answered, in order per session.
+    pub(super) fn into_unanswered(self) -> impl Iterator<Item = UnansweredRequest> {
+        self.sessions.into_iter().flat_map(|(session, queue)| {
+            queue.into_iter().map(move |ForwardedRequest { cxid, origin, copy, .. }| UnansweredRequest {
+                session,
+                cxid,
+                origin,
+                copy,
+            })
+        })
     }
 
     /// Removes the request of this transaction. No request matches if the transaction came from the session's

@@ -11,6 +11,7 @@ use crate::context::ServeContext;
 use crate::core::{NodeState, reply_to_sync};
 use crate::pending_request::PendingRequest;
 use crate::replica::Replica;
+use crate::session::{MoveRecords, is_question};
 
 /// A reply of the leader, and the last transaction before it.
 #[derive(Debug)]
@@ -28,6 +29,14 @@ enum LeaderReplyKind {
 }
 
 impl LeaderReply {
+    /// The connection that waits for the validation of its session.
+    pub(super) fn validated(&self) -> Option<PendingConnect> {
+        match self.kind {
+            LeaderReplyKind::Synced(_) => None,
+            LeaderReplyKind::SessionValid(connect) => Some(connect),
+        }
+    }
+
     pub(super) fn sync_slot(&self) -> Option<PendingRequest> {
         match self.kind {
             LeaderReplyKind::Synced(request) => Some(request),
@@ -53,11 +62,14 @@ impl LearnerRole {
             Packet::Sync => match self.pending_syncs.pop_front() {
                 Some(PendingSync::Fences) => state.fences.leader_answered(after),
                 None => {}
-                Some(PendingSync::Client(request)) => {
-                    let kind = LeaderReplyKind::Synced(request);
+                Some(PendingSync::Client(sync)) => {
+                    let kind = LeaderReplyKind::Synced(sync.pending);
                     self.queue_leader_reply(state, LeaderReply { after, kind }, context);
                 }
             },
+            Packet::Revalidated { session, valid } if is_question(session) => {
+                self.move_records = if valid { MoveRecords::Kept } else { MoveRecords::Unknown };
+            }
             Packet::Revalidated { session, valid } => match self.next_revalidation(session) {
                 Some(connect) if valid => {
                     let kind = LeaderReplyKind::SessionValid(connect);

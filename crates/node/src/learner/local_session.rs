@@ -39,7 +39,7 @@ impl LearnerRole {
     }
 
     /// Whether the requests of a session come from this connection.
-    pub(super) fn is_served_by(&self, session: SessionId, connection: ConnectionId) -> bool {
+    pub(crate) fn is_served_by(&self, session: SessionId, connection: ConnectionId) -> bool {
         self.sessions.get(&session).is_some_and(|attached| attached.connection == connection)
             || self.local_sessions.is_served_by(session, connection)
     }

@@ -6,7 +6,10 @@ mod forwarded_requests;
 mod leader_packets;
 mod local_session;
 mod on_applied;
+mod resend;
 mod session;
+
+pub(crate) use resend::KeptClients;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,6 +17,7 @@ use zebu_proto::client::WriteRequest;
 use zebu_proto::jute::encode_bytes;
 use zebu_proto::quorum::{Packet, Touch};
 use zebu_proto::{ErrorCode, OpCode, SessionId};
+use zebu_zab::ServingRole;
 
 use crate::connect::PendingConnect;
 use crate::connection::Connections;
@@ -23,17 +27,18 @@ use crate::core::NodeState;
 use crate::pending_request::PendingRequest;
 use crate::receive::{ForwardPayload, RequestKind, SubmittedRequest};
 use crate::serving_mode::ServingMode;
-use crate::session::LocalSessions;
+use crate::session::{LocalSessions, MoveRecords, question_of};
 use attached_session::AttachedSession;
 use forwarded_requests::ForwardedRequests;
 use leader_packets::LeaderReply;
 use local_session::LocalSessionOutcome;
+use resend::{PendingClientSync, RequestCopy};
 
 /// A sync that the leader has not answered.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 enum PendingSync {
     /// The sync of a client.
-    Client(PendingRequest),
+    Client(PendingClientSync),
     /// The sync of a batch of fenced reads.
     Fences,
 }
@@ -41,7 +46,7 @@ enum PendingSync {
 impl PendingSync {
     fn client(&self) -> Option<PendingRequest> {
         match self {
-            PendingSync::Client(request) => Some(*request),
+            PendingSync::Client(sync) => Some(sync.pending),
             PendingSync::Fences => None,
         }
     }
@@ -50,6 +55,9 @@ impl PendingSync {
 #[derive(Debug)]
 pub(crate) struct LearnerRole {
     serving_mode: ServingMode,
+    epoch: u32,
+    /// Whether the leader records the moves of sessions.
+    move_records: MoveRecords,
     /// Global sessions whose connection is here.
     sessions: BTreeMap<SessionId, AttachedSession>,
     /// Local sessions, which the leader does not know.
@@ -71,9 +79,11 @@ pub(crate) struct LearnerRole {
 }
 
 impl LearnerRole {
-    pub(crate) fn new(state: &NodeState, serving_mode: ServingMode) -> LearnerRole {
+    pub(crate) fn new(state: &NodeState, serving: ServingRole) -> LearnerRole {
         LearnerRole {
-            serving_mode,
+            serving_mode: serving.into(),
+            epoch: serving.epoch(),
+            move_records: MoveRecords::Unknown,
             sessions: BTreeMap::new(),
             local_sessions: LocalSessions::new(state.local_sessions(), state.settings.tick_ms),
             resuming_local: BTreeMap::new(),
@@ -83,6 +93,17 @@ impl LearnerRole {
             leader_replies: VecDeque::new(),
             touched: Vec::new(),
             touches_scanned_ms: None,
+        }
+    }
+
+    /// Asks the leader whether it records the moves of sessions. Only then connections outlive this role.
+    pub(crate) fn ask_for_move_records(&mut self, state: &mut NodeState) {
+        let asks = state.settings.election_grace_ms > 0
+            && state.member().is_some_and(|member| member.peer.shows_moves());
+        if asks {
+            self.move_records = MoveRecords::Asked;
+            let session = question_of(state.settings.server_id);
+            send_to_leader(state, Packet::Revalidate { session, timeout_ms: 0 });
         }
     }
 
@@ -138,10 +159,19 @@ impl LearnerRole {
         let Some(ForwardPayload { op, record }) = forward else {
             unreachable!("a connection that was accepted by a learner keeps what is to be sent on");
         };
+        let copy = (self.move_records != MoveRecords::Unknown).then(|| RequestCopy {
+            op,
+            record: record.clone(),
+            credentials: credentials.clone(),
+            received_ms,
+        });
         // The request is queued before it is sent, so that the reply finds it.
         match kind {
-            None => self.pending_syncs.push_back(PendingSync::Client(pending)),
-            Some(kind) => self.forwarded.push(session, xid, kind, RequestOrigin::Request(pending)),
+            None => {
+                let sync = PendingClientSync { pending, session, xid, copy };
+                self.pending_syncs.push_back(PendingSync::Client(sync));
+            }
+            Some(kind) => self.forwarded.push_request(session, xid, kind, pending, copy),
         }
         let auth = Some(credentials.shared());
         send_to_leader(state, Packet::Request { session, cxid: xid, op, payload: record, auth });

@@ -14,6 +14,7 @@ use crate::consensus::RequestOrigin;
 use crate::context::ServeContext;
 use crate::core::{AppliedTxn, NodeState, reply_to_write};
 use crate::pending_request::PendingRequest;
+use crate::session::is_move;
 
 impl LearnerRole {
     pub(crate) fn on_applied(
@@ -24,6 +25,9 @@ impl LearnerRole {
         context: &mut ServeContext<'_, impl Connections>,
     ) {
         let session = entry.header.session;
+        if is_move(entry) {
+            self.close_moved(session, context);
+        }
         let MatchedRequest { origin, kind, skipped } = self.forwarded.take_match(entry);
         for origin in skipped {
             state.abort_request_with(DisconnectReason::ReplyOutOfOrder, origin, context.connections);
@@ -92,6 +96,14 @@ impl LearnerRole {
         }
         self.finish_local_resume(state, session, context);
         self.deliver_leader_replies(state, context);
+    }
+
+    /// Closes the connection of a session that has moved to another server. A connection that waits for the
+    /// session here is not attached yet: the leader confirms the session behind the record.
+    fn close_moved(&mut self, session: SessionId, context: &mut ServeContext<'_, impl Connections>) {
+        if let Some(attached) = self.sessions.remove(&session) {
+            context.close(attached.connection, DisconnectReason::Replaced);
+        }
     }
 
     /// Removes a session. The connection that closed it gets its reply; another connection is closed.

@@ -16,7 +16,7 @@ use crate::connection::{ConnectionSession, Connections};
 use crate::consensus::RequestOrigin;
 use crate::context::ServeContext;
 use crate::core::NodeState;
-use crate::session::{SessionIdGenerator, SessionOwner, TrackedState};
+use crate::session::{SessionIdGenerator, SessionOwner, TrackedState, is_question};
 
 /// A request that a learner has forwarded.
 struct LearnerRequest<'a> {
@@ -56,6 +56,13 @@ impl Primary {
                 } else {
                     self.serve_learner_packet(state, link, packet, context);
                 }
+            }
+            Packet::Revalidate { session, .. } if is_question(session) => {
+                reply_to_learner(
+                    state,
+                    link,
+                    Packet::Revalidated { session, valid: self.records_moves(state) },
+                );
             }
             Packet::Revalidate { session, timeout_ms } => {
                 self.sessions.touch(session, SessionOwner::Learner(link), timeout_ms, now_ms);
@@ -109,7 +116,7 @@ impl Primary {
                 let valid = self.sessions.state(session) == Some(TrackedState::Open);
                 if valid {
                     let session = ConnectionSession { id: session, timeout_ms };
-                    self.move_session(session, SessionOwner::Learner(link), context);
+                    self.move_session(state, session, SessionOwner::Learner(link), context);
                 }
                 // The reply follows all proposals: some may be writes of the former connection.
                 reply_to_learner(state, link, Packet::Revalidated { session, valid });

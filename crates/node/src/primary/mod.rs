@@ -19,7 +19,7 @@ use zebu_tree::access::{Policy, QuotaEnforcement};
 use zebu_tree::{Credentials, Overlay, PrepareContext};
 
 use crate::clock::Now;
-use crate::connection::{ConnectionId, ConnectionSession, Connections};
+use crate::connection::{ConnectionId, ConnectionSession, Connections, DisconnectReason};
 use crate::consensus::{Proposal, RequestOrigin};
 use crate::context::ServeContext;
 use crate::core::NodeState;
@@ -29,7 +29,8 @@ use crate::receive::{RequestKind, SubmittedRequest};
 use crate::replica::Replica;
 use crate::serving_mode::ServingMode;
 use crate::session::{
-    EndedSessions, LocalSessionEffect, LocalSessions, SessionOwner, SessionTracker, TrackerReport,
+    EndedSessions, LocalSessionEffect, LocalSessions, SessionOwner, SessionTracker, TrackedState,
+    TrackerReport,
 };
 use apply_waiters::ApplyWaiter;
 use deferred::{DeferredRequest, DeferredRequests, OrderingKey};
@@ -125,6 +126,24 @@ impl Primary {
     pub(crate) fn next_deadline(&self) -> i64 {
         let sessions = self.sessions.next_deadline().unwrap_or(i64::MAX);
         sessions.min(self.local_sessions.next_deadline()).min(self.reaper.next_deadline())
+    }
+
+    /// Serves the sessions of the role before. A session that is no longer open has no connection.
+    pub(crate) fn adopt(
+        &mut self,
+        sessions: Vec<(ConnectionSession, ConnectionId)>,
+        local_sessions: LocalSessions,
+        context: &mut ServeContext<'_, impl Connections>,
+    ) {
+        for (ConnectionSession { id, timeout_ms }, connection) in sessions {
+            if self.sessions.state(id) == Some(TrackedState::Open) {
+                let owner = SessionOwner::Connection(connection);
+                self.sessions.attach(id, owner, timeout_ms, context.now.monotonic_ms);
+            } else {
+                context.close(connection, DisconnectReason::SessionEnded);
+            }
+        }
+        self.local_sessions = local_sessions;
     }
 
     pub(crate) fn in_flight(&self) -> usize {

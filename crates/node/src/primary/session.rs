@@ -1,7 +1,7 @@
 //! Sessions of the clients of this server: opened, resumed, expired.
 
-use zebu_proto::SessionId;
 use zebu_proto::client::WriteRequest;
+use zebu_proto::{ErrorCode, SessionId};
 
 use super::deferred::DeferredRequest;
 use super::{Primary, TxnRequest};
@@ -9,7 +9,7 @@ use crate::connect::{AdmittedConnect, PendingConnect};
 use crate::connection::{ConnectionPhase, ConnectionSession, Connections, DisconnectReason};
 use crate::context::ServeContext;
 use crate::core::NodeState;
-use crate::session::{SessionOwner, TrackedState};
+use crate::session::{MOVE_CXID, SessionOwner, TrackedState};
 
 impl Primary {
     /// Handles an admitted connect request.
@@ -87,7 +87,7 @@ impl Primary {
             return;
         }
         if self.sessions.state(session.id) == Some(TrackedState::Open) {
-            self.move_session(session, SessionOwner::Connection(connection), context);
+            self.move_session(state, session, SessionOwner::Connection(connection), context);
             self.accept_after_apply(state, connect, context);
         } else {
             context.reject_session(connect);
@@ -96,16 +96,29 @@ impl Primary {
 
     /// Moves an open session to a new owner. A former connection to this server is closed. A learner closes
     /// its former connection when the next request is refused.
+    ///
+    /// A move between servers is recorded in the log. The caller confirms the session behind the record.
     pub(super) fn move_session(
         &mut self,
+        state: &mut NodeState,
         session: ConnectionSession,
         owner: SessionOwner,
         context: &mut ServeContext<'_, impl Connections>,
     ) {
+        if self.records_moves(state) && self.sessions.is_at_other_server(session.id, owner) {
+            let refused = WriteRequest::Refused(ErrorCode::SessionMoved);
+            let txn_request = TxnRequest { cxid: MOVE_CXID, ..TxnRequest::internal(session.id, refused) };
+            self.propose(state, txn_request, context);
+        }
         match self.sessions.attach(session.id, owner, session.timeout_ms, context.now.monotonic_ms) {
             Some(SessionOwner::Connection(before)) => context.close(before, DisconnectReason::Replaced),
             Some(SessionOwner::Learner(_)) | None => {}
         }
+    }
+
+    /// Whether each move of a session between servers is in the log of this epoch.
+    pub(super) fn records_moves(&self, state: &NodeState) -> bool {
+        self.is_leader() && state.settings.election_grace_ms > 0
     }
 
     /// Gives a session to the waiting connection. A connection that closed meanwhile did not know its

@@ -31,7 +31,7 @@ impl Node {
             (true, since @ Leaderless::Since(_)) => since,
         };
         if let (Leaderless::No, NodeRole::ReadOnly(_)) = (member.leaderless, &self.role) {
-            self.stop_serving(context.connections);
+            self.stop_serving(context);
         }
     }
 
@@ -43,7 +43,11 @@ impl Node {
                 since_ms.saturating_add(after_ms)
             }
             (
-                NodeRole::NotServing | NodeRole::Primary(_) | NodeRole::Learner(_) | NodeRole::ReadOnly(_),
+                NodeRole::NotServing
+                | NodeRole::Suspended(_)
+                | NodeRole::Primary(_)
+                | NodeRole::Learner(_)
+                | NodeRole::ReadOnly(_),
                 _,
                 _,
             ) => i64::MAX,

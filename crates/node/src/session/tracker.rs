@@ -135,6 +135,16 @@ impl SessionTracker {
         last_owner.is_some_and(|last_owner| last_owner != owner)
     }
 
+    /// Whether the last requests of a session came from another server than those of this owner, or none have
+    /// come yet.
+    pub fn is_at_other_server(&self, session: SessionId, owner: SessionOwner) -> bool {
+        let last_owner = self.sessions.get(&session).and_then(|tracked| tracked.last_owner);
+        match (last_owner, owner) {
+            (Some(SessionOwner::Connection(_)), SessionOwner::Connection(_)) => false,
+            (last_owner, owner) => last_owner != Some(owner),
+        }
+    }
+
     /// Attaches an open session to an owner, with a newly negotiated timeout. Returns the former owner.
     pub fn attach(
         &mut self,

@@ -33,6 +33,7 @@ mod restore;
 mod sasl;
 mod scripted_peer;
 mod sessions;
+mod suspended;
 mod three_nodes;
 mod traffic;
 mod watches;

@@ -52,6 +52,7 @@ pub(crate) fn settings() -> NodeSettings {
         container_max_per_minute: 10_000,
         container_never_used_ms: 0,
         read_only_after_ms: None,
+        election_grace_ms: 0,
         snap_count: 100_000,
         snap_bytes: None,
         leader_clients: LeaderClients::Served,

@@ -45,6 +45,8 @@ pub(crate) struct Script {
     /// The announcement of the leader.
     pub(crate) announcement: Option<PeerAnnouncement>,
     io: u64,
+    /// Whether the peer looks for a leader when its role has ended; otherwise it stops.
+    pub(crate) goes_on: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -96,7 +98,7 @@ impl ConsensusPeer for Scripted {
     fn resign(&mut self, _: i64, _: &mut Vec<Action>) {}
 
     fn has_resigned(&self) -> bool {
-        true
+        !self.script().goes_on
     }
 
     fn start_quorum_check(&mut self, _: i64, _: &mut Vec<Action>) -> PingNumber {

@@ -264,6 +264,7 @@ fn sessions(reader: &mut SettingReader<'_>) -> SessionConfig {
     }
     sessions.local_sessions = reader.strict_switch("localSessionsEnabled", false);
     sessions.local_session_upgrade = reader.strict_switch("localSessionsUpgradingEnabled", false);
+    sessions.election_grace = reader.millis("zebu.electionGrace", 0, sessions.election_grace);
     sessions
 }
 

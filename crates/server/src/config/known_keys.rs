@@ -276,6 +276,7 @@ const KNOWN_KEYS: &[KnownKey] = &[
     property("bitHashCacheSize", Jvm),
     property("audit.enable", Used),
     property("audit.impl.class", Used),
+    file("zebu.electionGrace", Used),
     file("zebu.top.sampling", Used),
     file("zebu.slowRequestMs", Used),
     file("zebu.largeReplyBytes", Used),

@@ -272,6 +272,8 @@ pub struct SessionConfig {
     pub local_sessions: bool,
     /// `localSessionsUpgradingEnabled`.
     pub local_session_upgrade: bool,
+    /// `zebu.electionGrace`: longest time for which clients stay connected without a leader; zero = off.
+    pub election_grace: Duration,
 }
 
 impl SessionConfig {
@@ -283,6 +285,7 @@ impl SessionConfig {
             max_timeout: tick_time.saturating_mul(20),
             local_sessions: false,
             local_session_upgrade: false,
+            election_grace: Duration::ZERO,
         }
     }
 }

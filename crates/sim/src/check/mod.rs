@@ -4,6 +4,7 @@
 pub(crate) mod client_connections;
 mod config_reads;
 mod config_watch_events;
+mod frame;
 mod g01_linearizable_writes;
 mod g02_client_order;
 mod g03_reads;
@@ -24,6 +25,8 @@ pub(crate) mod g18_session_expiry;
 mod g20_versions;
 mod g21_sequence_names;
 mod g22_replica_equality;
+mod g23_exactly_once;
+mod g24_unnoticed_leader_change;
 mod g25_linearizable_reads;
 pub(crate) mod learner_memory;
 mod local_sessions;
@@ -47,6 +50,8 @@ mod zab_one_pending;
 mod zab_prefix_consistency;
 pub(crate) mod zab_recovered_log;
 mod zab_two_quorums;
+
+pub(crate) use frame::{Frame, FrameKind};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -87,6 +92,8 @@ pub(crate) struct SessionView {
     pub(crate) mode: ServerMode,
     /// Connections that its client had opened when the session began.
     pub(crate) dials: u64,
+    /// The same when the session was last resumed at a server that accepts writes.
+    pub(crate) resumed: u64,
 }
 
 /// Whether the server of a session accepts writes.
@@ -142,6 +149,8 @@ pub(crate) struct Checker {
     pub(crate) quiet: g17_session_liveness::UndisturbedClients,
     /// Connections that each client has opened.
     pub(crate) dials: Vec<u64>,
+    /// Whether the end of a leader is the only fault so far.
+    pub(crate) only_leader_ends: bool,
     pub(crate) violation: Option<Violation>,
     pub(crate) answered: u64,
     pub(crate) events: u64,
@@ -179,6 +188,7 @@ impl Checker {
             watches: watches::ClientWatches::default(),
             quiet: g17_session_liveness::UndisturbedClients::new(servers, clients),
             dials: vec![0; clients],
+            only_leader_ends: limits.kinds.only_leader_ends,
             violation: None,
             answered: 0,
             events: 0,
@@ -211,7 +221,8 @@ impl Checker {
     pub(crate) fn sent(&mut self, call: usize, session: SessionId, xid: i32) {
         let verdict = g14_watch_completeness::check_registered(self, self.calls[call].client);
         self.report(verdict);
-        self.calls[call].sent = Some(SentRequest { session });
+        let dials = self.dials[self.calls[call].client];
+        self.calls[call].sent = Some(SentRequest { session, dials });
         self.requests.insert((session, xid), call);
     }
 
@@ -285,7 +296,11 @@ impl Checker {
             server,
             mode,
             dials: self.dials[client],
+            resumed: 0,
         });
+        if mode == ServerMode::ReadWrite {
+            view.resumed = self.dials[client];
+        }
         view.timeout_ms = timeout_ms;
         view.mode = mode;
         self.watches.connected(client, session);
@@ -348,7 +363,8 @@ impl Checker {
 
     /// A server closes a connection whose client waits for replies.
     pub(crate) fn client_closed(&mut self, closing: &client_connections::ConnectionClose) {
-        let verdict = client_connections::check_close(self, closing);
+        let verdict = client_connections::check_close(self, closing)
+            .and_then(|()| g24_unnoticed_leader_change::check_close(self, closing));
         self.report(verdict);
     }
 
@@ -386,6 +402,7 @@ impl Checker {
         self.committed.extend(zxid, bytes, &mut self.calls, find)?;
         self.committed_at.push(self.now);
         g02_client_order::check_commit(self)?;
+        g23_exactly_once::check_commit(self)?;
         g18_session_expiry::check_commit(self)?;
         local_sessions::check_commit(self)?;
         g17_session_liveness::check_commit(self)
@@ -478,19 +495,4 @@ impl Checker {
             .and_then(|()| read_only_state::check_end(self));
         self.report(verdict);
     }
-}
-
-/// A frame that a client has received.
-#[derive(Clone, Debug)]
-pub(crate) struct Frame {
-    pub(crate) zxid: i64,
-    pub(crate) kind: FrameKind,
-}
-
-/// The content of a frame.
-#[derive(Clone, Debug)]
-pub(crate) enum FrameKind {
-    Reply { xid: i32, code: i32 },
-    Ping,
-    Event { kind: zebu_proto::client::EventType, path: Box<str> },
 }

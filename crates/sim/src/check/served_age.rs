@@ -28,7 +28,8 @@ impl ServedAges {
             ObserverMasters::Followers => 3,
         };
         ServedAges {
-            limit: (links * limits.sync_limit + SLACK_TICKS) * limits.tick,
+            limit: (links * limits.sync_limit + SLACK_TICKS) * limits.tick
+                + limits.kinds.election_grace_ms as VirtualTime * MS,
             hindered: vec![0; servers],
         }
     }

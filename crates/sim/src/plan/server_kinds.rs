@@ -10,8 +10,34 @@ use crate::fault_kind::FaultKind;
 use crate::network::Host;
 use crate::queue::{MS, VirtualTime};
 use crate::random::SimRandom;
+use crate::run_parameters::ROUND_TICKS;
 
 impl FaultDrawer<'_> {
+    /// One leader ends in the middle of the run and does not come back.
+    pub(super) fn end_of_leader(&mut self) -> Vec<PlannedFault> {
+        let at = self.random.between(self.shape.safety / 2, self.shape.safety * 3 / 4);
+        vec![PlannedFault { at, fault: Fault::Kill { server: LEADER, down: self.shape.safety } }]
+    }
+
+    /// The clients cannot reach a server, move, and use their sessions elsewhere. Then the leader ends. The
+    /// requests that they had sent before arrive under the next leader.
+    fn late_requests(&self, round: u64, random: &mut SimRandom) -> Vec<PlannedFault> {
+        let tick = self.shape.tick();
+        let servers = self.shape.servers();
+        let clients = 0..self.shape.clients;
+        let server = Host(random.index(servers));
+        let begins = (round * ROUND_TICKS + 4) * tick;
+        let moves = begins + random.between(tick / 8, tick / 2);
+        let ends = moves + random.between(tick / 4, tick);
+        let heals = ends + random.between(tick / 8, tick);
+        let paths = clients.clone().map(|client| (Host(servers + client), server)).collect();
+        let cut = Fault::Cut { name: FaultKind::CutPair, paths, lasts: heals - begins };
+        let kill = Fault::Kill { server: LEADER, down: 2 * tick };
+        let mut plan = vec![PlannedFault { at: begins, fault: cut }, PlannedFault { at: ends, fault: kill }];
+        plan.extend(clients.map(|client| PlannedFault { at: moves, fault: Fault::ClientMoves { client } }));
+        plan
+    }
+
     pub(super) fn server_kinds(&mut self) -> Vec<PlannedFault> {
         const PURPOSE: u64 = 18;
         let mut random = SimRandom::new(self.shape.seed, PURPOSE);
@@ -40,6 +66,9 @@ impl FaultDrawer<'_> {
         for _ in 0..kinds.rotten_truncations {
             let lasts = self.interruption(&mut random);
             add(self.isolated_leader(lasts), &mut random);
+        }
+        for round in 0..kinds.late_requests {
+            plan.extend(self.late_requests(round, &mut random));
         }
         if kinds.rotten_truncations > 0 {
             let mut order: Vec<usize> = (0..self.shape.servers()).collect();

@@ -32,6 +32,14 @@ pub(crate) struct ServerKinds {
     pub(crate) local_sessions: LocalSessionSupport,
     /// Time without a leader after which a server serves reads, if it does.
     pub(crate) read_only_after_ms: Option<i64>,
+    /// Time for which learners keep their connections without a leader; zero if they do not.
+    pub(crate) election_grace_ms: i64,
+    /// Servers that keep no connections and record no moves, as bits: like servers of ZooKeeper.
+    pub(crate) graceless: u32,
+    /// Whether the only fault is the end of a leader, which no client of another server may notice.
+    pub(crate) only_leader_ends: bool,
+    /// Leader changes at a time when requests of clients that have moved arrive late.
+    pub(crate) late_requests: u64,
     /// Faults of servers that observers are connected to.
     pub(crate) master_faults: u64,
     /// Faults that leave servers without a leader.
@@ -51,6 +59,10 @@ impl ServerKinds {
         observer_log: ObserverLog::OnDisk,
         local_sessions: LocalSessionSupport::Off,
         read_only_after_ms: None,
+        election_grace_ms: 0,
+        graceless: 0,
+        only_leader_ends: false,
+        late_requests: 0,
         master_faults: 0,
         leaderless_faults: 0,
         snapshot_faults: 0,

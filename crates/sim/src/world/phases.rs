@@ -64,6 +64,7 @@ impl World {
     /// Heals a majority and all clients; the other servers stay down.
     fn heal(&mut self) {
         self.phase = RunPhase::Liveness;
+        self.core.checker.only_leader_ends = false;
         self.core.breakpoints.clear();
         let shape = self.core.parameters.clone();
         let Some(healed) = self.draw_healed() else {

@@ -157,11 +157,11 @@ impl Process {
             if lane.phase == ConnectionPhase::Serving {
                 let last = self.replica.last_zxid();
                 match self.service {
-                    Service::Open => core.checker.shown(self.server, last.0),
+                    // A connection that was kept without a leader shows committed states too.
+                    Service::Open | Service::Closed => core.checker.shown(self.server, last.0),
                     Service::ReadOnly(began_at) => {
                         core.checker.report(check_unchanged(self.server, began_at, last));
                     }
-                    Service::Closed => {}
                 }
             }
         }

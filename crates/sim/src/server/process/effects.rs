@@ -138,6 +138,15 @@ impl Process {
         }
         let last = self.replica.last_zxid().0;
         core.checker.serving(self.server, self.incarnation, serving, last);
+        let metrics = self.replica.metrics();
+        let carried_over = (metrics.connections_continued.total(), metrics.requests_repeated.total());
+        if carried_over.0 > self.carried_over.0 {
+            core.count(CoveredPath::ConnectionsContinued);
+        }
+        if carried_over.1 > self.carried_over.1 {
+            core.count(CoveredPath::RequestsRepeated);
+        }
+        self.carried_over = carried_over;
         self.observed = None;
         self.show_state(core);
     }

@@ -120,6 +120,8 @@ pub(crate) struct Process {
     pub(crate) observed: Option<Zxid>,
     /// The state for reconfig, if that is enabled.
     pub(crate) members_edge: Option<MembersEdge>,
+    /// Connections and requests that the node has carried over to the next leader.
+    pub(crate) carried_over: (u64, u64),
     /// How many steps the node has made.
     pub(crate) turns: u64,
     pub(crate) _locks: Locks<zebu_storage::crash_disk::CrashDiskLock>,
