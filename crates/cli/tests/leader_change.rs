@@ -48,7 +48,7 @@ impl Writer {
     fn send(&mut self) {
         let id = format!("{}{}", self.name, self.sent);
         let flags = CreateMode::PersistentSequential.flags();
-        let body = common::create_body("/writes/", id.as_bytes(), Acl::open().into(), flags);
+        let body = common::create_body("/writes/", id.as_bytes(), Acl::open(), flags);
         self.client.send(OpCode::Create, body).unwrap();
         self.sent += 1;
     }

@@ -32,6 +32,7 @@ const OPTIONS: TreeOptions =
 
 fn settings() -> NodeSettings {
     NodeSettings {
+        election_grace_ms: 0,
         server_id: 1,
         tick_ms: 2000,
         session_timeout_ms_min: 4000,
