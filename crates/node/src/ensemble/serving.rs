@@ -159,8 +159,6 @@ impl Node {
         }
         let Some(member) = self.state.member_mut() else { return };
         let mut served = std::mem::take(&mut member.connections);
-        // Without a leader no read proves how old its state is.
-        context.replica.freshness.begin_role(false);
         if let NodeRole::Learner(learner) = std::mem::replace(&mut self.role, NodeRole::NotServing) {
             let suspended = SuspendedRole::new(learner, &mut served, &mut self.state, context);
             if suspended.is_over() {
