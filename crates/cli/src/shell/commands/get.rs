@@ -10,7 +10,8 @@ use crate::shell::watches::ShellWatchKind;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "get",
-    syntax: "[-s] [-w] [-b] [-x] [-l] path",
+    // The usage line of zkCli, which scripts may compare.
+    syntax: "[-s] [-w] [-b] [-x] path",
     about: "Reads the data of a node",
     examples: &[
         "get /config",
