@@ -56,7 +56,7 @@ impl LearnerRole {
         match (self.local_sessions.effect_of(session, request), kind) {
             (LocalSessionEffect::None, kind) => LocalSessionOutcome::Forward(kind),
             (LocalSessionEffect::Ended, _) => LocalSessionOutcome::AckClose,
-            (LocalSessionEffect::Upgraded { timeout_ms }, kind) => {
+            (LocalSessionEffect::Upgraded { timeout_ms, .. }, kind) => {
                 self.sessions.insert(session, AttachedSession::new(connection, timeout_ms));
                 let session = ConnectionSession { id: session, timeout_ms };
                 self.request_session(state, session, RequestOrigin::NoClient);

@@ -4,7 +4,7 @@ use zebu_proto::client::WriteRequest;
 use zebu_proto::{ErrorCode, SessionId};
 
 use super::{Primary, TxnRequest, TxnSource};
-use crate::connection::{ConnectionId, ConnectionSession, Connections};
+use crate::connection::{ConnectionSession, Connections};
 use crate::context::ServeContext;
 use crate::core::NodeState;
 use crate::session::{SessionIdGenerator, SessionOwner, TrackedState};
@@ -56,17 +56,12 @@ impl Primary {
     pub(super) fn upgrade(
         &mut self,
         state: &mut NodeState,
-        connection: ConnectionId,
         session: ConnectionSession,
+        owner: Option<SessionOwner>,
         context: &mut ServeContext<'_, impl Connections>,
     ) {
         let ConnectionSession { id, timeout_ms } = session;
-        self.sessions.track(
-            id,
-            timeout_ms,
-            Some(SessionOwner::Connection(connection)),
-            context.now.monotonic_ms,
-        );
+        self.sessions.track(id, timeout_ms, owner, context.now.monotonic_ms);
         let txn_request = TxnRequest::internal(id, WriteRequest::CreateSession { timeout_ms });
         self.propose(state, txn_request, context);
     }

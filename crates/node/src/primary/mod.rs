@@ -240,9 +240,9 @@ impl Primary {
                 state.metrics.prep_queue_time.record_elapsed(context.now.monotonic_ms - received_ms);
                 match self.local_sessions.effect_of(session, &request) {
                     LocalSessionEffect::Ended => return state.ack_close(pending, context),
-                    LocalSessionEffect::Upgraded { timeout_ms } => {
+                    LocalSessionEffect::Upgraded { timeout_ms, owner } => {
                         let session = ConnectionSession { id: session, timeout_ms };
-                        self.upgrade(state, connection, session, context);
+                        self.upgrade(state, session, owner, context);
                     }
                     // A refusal is a transaction on the primary, like every other write.
                     LocalSessionEffect::None | LocalSessionEffect::EphemeralRefused => {}

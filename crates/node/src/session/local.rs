@@ -24,6 +24,8 @@ pub(crate) enum LocalSessionEffect {
     Upgraded {
         /// The negotiated timeout.
         timeout_ms: i32,
+        /// `None` if the connection was closed while the request waited. No disconnect event follows then.
+        owner: Option<SessionOwner>,
     },
     /// The session was local and has ended.
     Ended,
@@ -110,8 +112,8 @@ impl LocalSessions {
         }
         match self.support {
             LocalSessionSupport::WithUpgrade => {
-                self.tracker.remove(session);
-                LocalSessionEffect::Upgraded { timeout_ms }
+                let owner = self.tracker.remove(session);
+                LocalSessionEffect::Upgraded { timeout_ms, owner }
             }
             LocalSessionSupport::WithoutUpgrade | LocalSessionSupport::Off => {
                 LocalSessionEffect::EphemeralRefused

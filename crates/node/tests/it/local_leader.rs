@@ -14,7 +14,7 @@ use zebu_tree::Policy;
 use zebu_zab::Action;
 
 use crate::client::{
-    Ask, EPHEMERAL, PERSISTENT, close_session, create, get, hello, multi, multi_create, ping, set,
+    Ask, EPHEMERAL, PERSISTENT, close_session, create, get, hello, multi, multi_create, ping, set, sync,
 };
 use crate::local_learner::part_errors;
 use crate::node_fixture::{NodeFixture, TICK_MS, settings};
@@ -209,6 +209,25 @@ fn an_upgraded_session_ends_by_a_transaction() {
         assert!(leader.fixture.replica.tree().sessions().is_empty());
         assert!(!is_valid(&mut leader, session));
     }
+}
+
+/// The request waits behind a sync, and the disconnect event overtakes both.
+#[test]
+fn a_session_that_becomes_global_after_its_connection_closed_expires() {
+    let (mut leader, connection, session) = leader_and_local(WithUpgrade);
+    leader.script().answered = Some(0);
+    leader.fixture.send_as(connection, 1, &sync("/"));
+    leader.fixture.send_as(connection, 2, &create("/e", "", EPHEMERAL));
+    leader.fixture.disconnect(connection);
+    assert_eq!(counts(&leader), (1, 0), "the upgrade waits");
+    leader.script().answered = Some(1);
+    leader.want([]);
+    assert_eq!((leader.decide_all().len(), counts(&leader)), (2, (0, 1)));
+    leader.pass(i64::from(TIMEOUT_MS) + TICK_MS);
+    let closed: Vec<_> =
+        leader.decide_all().into_iter().map(|entry| (entry.header.session, entry.txn)).collect();
+    assert_eq!(closed, [(session, Txn::CloseSession(Some(vec!["/e".into()])))]);
+    assert_eq!(counts(&leader), (0, 0));
 }
 
 #[test]
