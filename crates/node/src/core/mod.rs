@@ -37,7 +37,6 @@ use crate::pending_request::AnsweredRequests;
 use crate::primary::Primary;
 use crate::receive::{RequestKind, SubmittedRequest};
 use crate::replica::Replica;
-use crate::serving_mode::ServingMode;
 use crate::session::TrackerReport;
 use crate::settings::{LeaderClients, NodeSettings};
 
@@ -76,7 +75,7 @@ impl Node {
     pub fn new(settings: NodeSettings, replica: &Replica, now: Now) -> Node {
         let consensus = Consensus::Standalone(Standalone::new(replica.last_zxid()));
         let state = NodeState::new(settings, consensus, replica, now);
-        let role = NodeRole::Primary(Box::new(Primary::new(&state, ServingMode::Standalone, replica, now)));
+        let role = NodeRole::Primary(Box::new(Primary::new(&state, None, replica, now)));
         Node { state, role }
     }
 
@@ -358,7 +357,10 @@ impl Node {
             context.close(connection, DisconnectReason::NotServing);
             return;
         }
-        let timeout_ms = match self.state.admit(request, context.replica.last_zxid(), context.now) {
+        // A zxid of an earlier epoch is contained in the state, or was never committed. A read-only server
+        // may have shown the latter; until the next write no server would accept the client.
+        let contained = context.replica.last_zxid().max(self.role.epoch_start().unwrap_or(Zxid::ZERO));
+        let timeout_ms = match self.state.admit(request, contained, context.now) {
             Ok(timeout_ms) => timeout_ms,
             Err(reason) => {
                 context.close(connection, reason);

@@ -129,11 +129,11 @@ impl NodeState {
 
     /// Returns the negotiated timeout of a connecting client, or the reason to close its connection. A
     /// refusal without a session closes the connection: the C client would take a rejection for a session
-    /// with timeout zero.
+    /// with timeout zero. `contained` is the latest zxid whose transactions the state contains for certain.
     pub(crate) fn admit(
         &mut self,
         request: &ConnectRequest,
-        applied: Zxid,
+        contained: Zxid,
         now: Now,
     ) -> Result<i32, DisconnectReason> {
         let arrival = match (request.session_id, self.local_sessions()) {
@@ -150,7 +150,7 @@ impl NodeState {
         if self.throttle.admit(arrival, now.monotonic_ms, self.random.fraction()) == Admission::Refused {
             return Err(DisconnectReason::Throttled);
         }
-        if request.last_zxid_seen > applied.0 {
+        if request.last_zxid_seen > contained.0 {
             return Err(DisconnectReason::AheadOfServer);
         }
         let NodeSettings { session_timeout_ms_min, session_timeout_ms_max, .. } = self.settings;

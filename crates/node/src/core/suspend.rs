@@ -7,7 +7,6 @@ use crate::connection::{ConnectionId, ConnectionPhase, Connections, DisconnectRe
 use crate::consensus::{Consensus, Standalone};
 use crate::primary::Primary;
 use crate::replica::Replica;
-use crate::serving_mode::ServingMode;
 
 impl Node {
     /// Ends the service of a standalone server and closes these connections. No transaction is in flight. The
@@ -37,7 +36,6 @@ impl Node {
         }
         self.state.term += 1;
         self.state.consensus = Consensus::Standalone(Standalone::new(replica.last_zxid()));
-        self.role =
-            NodeRole::Primary(Box::new(Primary::new(&self.state, ServingMode::Standalone, replica, now)));
+        self.role = NodeRole::Primary(Box::new(Primary::new(&self.state, None, replica, now)));
     }
 }

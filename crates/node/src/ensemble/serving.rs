@@ -32,7 +32,7 @@ impl Node {
         context.replica.freshness.begin_role(self.has_strict_leader());
         match serving {
             ServingRole::Leading { .. } => {
-                let mut primary = Primary::new(&self.state, serving.into(), context.replica, context.now);
+                let mut primary = Primary::new(&self.state, Some(serving), context.replica, context.now);
                 primary.close_orphans(&mut self.state, context);
                 if let Some(KeptClients { sessions, local_sessions, requests }) = kept {
                     primary.adopt(sessions, local_sessions, context);

@@ -17,6 +17,7 @@ use zebu_proto::txn::{Txn, TxnEntry, TxnHeader};
 use zebu_proto::{ErrorCode, SessionId, Zxid};
 use zebu_tree::access::{Policy, QuotaEnforcement};
 use zebu_tree::{Credentials, Overlay, PrepareContext};
+use zebu_zab::ServingRole;
 
 use crate::clock::Now;
 use crate::connection::{ConnectionId, ConnectionSession, Connections, DisconnectReason};
@@ -39,6 +40,8 @@ use reaper::Reaper;
 #[derive(Debug)]
 pub(crate) struct Primary {
     serving_mode: ServingMode,
+    /// The epoch of this leader; `None` for a standalone server.
+    epoch: Option<u32>,
     overlay: Overlay,
     sessions: SessionTracker,
     local_sessions: LocalSessions,
@@ -92,15 +95,27 @@ impl Primary {
         self.serving_mode == ServingMode::Leader
     }
 
-    /// Begins with the sessions of the tree. Each gets a full timeout from now.
-    pub(crate) fn new(state: &NodeState, serving_mode: ServingMode, replica: &Replica, now: Now) -> Primary {
+    /// Returns the epoch of this leader; `None` for a standalone server.
+    pub(crate) fn epoch(&self) -> Option<u32> {
+        self.epoch
+    }
+
+    /// Begins with the sessions of the tree. Each gets a full timeout from now. A standalone server has no
+    /// role in an ensemble.
+    pub(crate) fn new(
+        state: &NodeState,
+        serving: Option<ServingRole>,
+        replica: &Replica,
+        now: Now,
+    ) -> Primary {
         let settings = &state.settings;
         let mut sessions = SessionTracker::new(settings.tick_ms);
         for (&session, &timeout_ms) in replica.tree.sessions() {
             sessions.track(session, timeout_ms, None, now.monotonic_ms);
         }
         Primary {
-            serving_mode,
+            serving_mode: serving.map_or(ServingMode::Standalone, ServingMode::from),
+            epoch: serving.map(ServingRole::epoch),
             overlay: Overlay::new(settings.seed),
             sessions,
             local_sessions: LocalSessions::new(state.local_sessions(), settings.tick_ms),

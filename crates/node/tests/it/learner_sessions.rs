@@ -4,13 +4,14 @@ use zebu_node::{ConnectionId, ConnectionPhase, DisconnectReason};
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::quorum::{Packet, Touch};
 use zebu_proto::txn::{Txn, TxnHeader};
-use zebu_proto::{ErrorCode, SessionId, Zxid};
+use zebu_proto::{ErrorCode, ServerId, SessionId, Zxid};
 use zebu_tree::{Policy, Tree};
+use zebu_zab::{Action, ServingRole};
 
 use crate::client::{get, hello, ping, set, set_watches};
 use crate::learner::{client, created, learner_and_client};
 use crate::node_fixture::{START_MS, TICK_MS, settings, tree_options};
-use crate::scripted_peer::{Member, zxid};
+use crate::scripted_peer::{EPOCH, Member, zxid};
 
 const ELSEWHERE: SessionId = SessionId(0x0300_0000_0000_0001);
 
@@ -150,6 +151,34 @@ fn a_client_that_has_seen_more_goes_elsewhere() {
         );
     }
     assert!(member.said().is_empty());
+}
+
+/// A read-only server showed its log, which the next leader does not have. No write has happened since.
+#[test]
+fn a_client_that_has_seen_an_earlier_epoch_is_accepted_before_the_first_write() {
+    let leader = ServerId(3);
+    let epoch = EPOCH + 1;
+    for serving in [
+        ServingRole::Leading { epoch },
+        ServingRole::Following { leader, epoch },
+        ServingRole::Observing { leader, epoch },
+    ] {
+        let mut member = Member::new();
+        member.script().last = Zxid::new(epoch, 0);
+        member.want([Action::Serve(serving)]);
+        assert_eq!(member.fixture.replica.last_zxid(), Zxid::ZERO);
+        let refused = ConnectionPhase::Closed(DisconnectReason::AheadOfServer);
+        for (seen, phase) in [
+            (zxid(1), ConnectionPhase::Handshake),
+            (Zxid::new(epoch, 0), ConnectionPhase::Handshake),
+            (Zxid::new(epoch, 1), refused),
+            (Zxid::new(epoch + 1, 0), refused),
+        ] {
+            let connection = member.fixture.open();
+            member.fixture.connect(connection, ConnectRequest { last_zxid_seen: seen.0, ..hello(30_000) });
+            assert_eq!(member.fixture.phase(connection), phase, "{serving:?} {seen}");
+        }
+    }
 }
 
 #[test]

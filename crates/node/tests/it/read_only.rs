@@ -140,6 +140,23 @@ fn who_has_seen_more_is_closed_without_a_word() {
     assert_eq!(member.fixture.phase(ahead), ConnectionPhase::Closed(DisconnectReason::AheadOfServer));
 }
 
+/// Without a leader nothing tells whether the state contains all transactions of earlier epochs.
+#[test]
+fn who_has_seen_more_of_an_earlier_epoch_is_closed_too() {
+    let settings = NodeSettings { read_only_after_ms: Some(AFTER_MS), ..settings() };
+    let mut member = Member::with(settings, Policy::default());
+    member.follow();
+    let hello = ConnectRequest { last_zxid_seen: 1, ..reading_hello() };
+    let accepted = member.fixture.open();
+    member.fixture.connect(accepted, hello.clone());
+    assert_eq!(member.fixture.phase(accepted), ConnectionPhase::Handshake, "the leader's epoch is later");
+    lose_leader(&mut member);
+    member.pass(AFTER_MS);
+    let ahead = member.fixture.open();
+    member.fixture.connect(ahead, hello);
+    assert_eq!(member.fixture.phase(ahead), ConnectionPhase::Closed(DisconnectReason::AheadOfServer));
+}
+
 #[test]
 fn every_write_is_refused_in_its_turn_whatever_follows_the_header() {
     let mut member = reader();

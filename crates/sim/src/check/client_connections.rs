@@ -4,7 +4,7 @@
 use zebu_node::DisconnectReason;
 use zebu_proto::SessionId;
 
-use super::{Checker, ServerMode, g17_session_liveness};
+use super::{Checker, ServerMode, SessionView, g17_session_liveness};
 use crate::history::{CheckResult, Violation};
 
 const NAME: &str = "client_connections";
@@ -85,5 +85,6 @@ fn was_asked_for_elsewhere(checker: &Checker, closing: &ConnectionClose) -> bool
 }
 
 fn has_seen_later(checker: &Checker, client: usize, applied: i64) -> bool {
-    checker.sessions.values().any(|session| session.client == client && session.seen > applied)
+    let is_later = |view: &SessionView| view.seen.max(view.seen_in_log) > applied;
+    checker.sessions.values().any(|view| view.client == client && is_later(view))
 }

@@ -81,6 +81,8 @@ pub(crate) struct SessionView {
     pub(crate) timeout_ms: u64,
     /// The latest zxid that the session has seen in any reply or event.
     pub(crate) seen: i64,
+    /// The latest one that was not committed then: a read-only server showed its log.
+    pub(crate) seen_in_log: i64,
     /// The zxid of the latest of its own writes that was answered.
     pub(crate) wrote: i64,
     /// The xid of the last write that was answered.
@@ -290,6 +292,7 @@ impl Checker {
             client,
             timeout_ms,
             seen: 0,
+            seen_in_log: 0,
             wrote: 0,
             last_xid: 0,
             closing: false,
@@ -320,10 +323,7 @@ impl Checker {
         if self.mode_of(session) == ServerMode::ReadOnly && !self.is_committed(frame.zxid) {
             // The server shows its log. Nothing is known about it that a later state must agree with.
             self.watches.stop_checking(client);
-            if let Some(view) = self.sessions.get_mut(&session) {
-                view.seen = view.seen.max(frame.zxid);
-            }
-            return;
+            return g04_single_image::record_uncommitted(self, session, frame.zxid);
         }
         self.seen = self.seen.max(frame.zxid);
         let verdict = g04_single_image::check_frame(self, session, frame)
