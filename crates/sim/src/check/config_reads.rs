@@ -6,7 +6,7 @@ use zebu_client::core::ServerReply;
 use zebu_proto::client::reply::GetDataResponse;
 use zebu_proto::{Jute, Reader, Zxid};
 
-use super::Checker;
+use super::{Checker, ServerMode};
 use crate::history::{CheckResult, Violation};
 use crate::members::{CONFIG, EnsembleConfig};
 use crate::operation::ReadOperation;
@@ -17,6 +17,22 @@ const NAME: &str = "config_reads";
 pub(super) fn is_of_first_config(checker: &Checker, read: &ReadOperation, zxid: i64) -> bool {
     matches!(read, ReadOperation::Get(path) if &**path == CONFIG)
         && checker.committed.configs.before(zxid + 1).is_none()
+}
+
+/// Whether a read-only server may show a config that is later than a state. A server learns configs in
+/// elections without their transactions, and shows the last one after a restart, as ZooKeeper's servers do.
+pub(super) fn may_be_later(checker: &Checker, mode: ServerMode, zxid: i64) -> bool {
+    mode == ServerMode::ReadOnly && checker.committed.configs.last().version > zxid
+}
+
+/// Whether the reply of a read-only server shows exactly such a config.
+pub(super) fn is_of_later_config(checker: &Checker, read: &ReadOperation, answer: &ServerReply) -> bool {
+    let (Some(response), Some(list)) = decode_config(answer) else { return false };
+    matches!(read, ReadOperation::Get(path) if &**path == CONFIG)
+        && answer.code == 0
+        && list.version > answer.zxid
+        && list.version == response.stat.mzxid
+        && checker.committed.configs.at(list.version) == Some(&list)
 }
 
 /// Checks the config node of a serving server after some transaction.
@@ -43,10 +59,15 @@ fn is_named_after_epoch(checker: &Checker, version: Zxid) -> bool {
     version.counter() == 0 && led.is_some_and(|(led, _)| version.epoch() <= *led)
 }
 
-pub(super) fn check_answer(checker: &Checker, answer: &ServerReply) -> CheckResult {
+fn decode_config(answer: &ServerReply) -> (Option<GetDataResponse>, Option<EnsembleConfig>) {
     let response = GetDataResponse::decode(&mut Reader::new(&answer.body)).ok();
     let shown = response.as_ref().and_then(|response| response.data.as_deref());
     let list = shown.and_then(|data| EnsembleConfig::read(std::str::from_utf8(data).ok()?));
+    (response, list)
+}
+
+pub(super) fn check_answer(checker: &Checker, answer: &ServerReply) -> CheckResult {
+    let (response, list) = decode_config(answer);
     let first = checker.committed.configs.first();
     let holds = response.as_ref().zip(list.as_ref()).is_some_and(|(response, list)| {
         list.servers == first.servers

@@ -9,8 +9,8 @@ use zebu_proto::client::{EventType, SetWatches};
 use zebu_proto::{ErrorCode, SessionId};
 
 use super::{
-    Checker, Frame, FrameKind, g11_one_shot, g12_event_before_data, g13_event_order, g14_watch_completeness,
-    g16_watch_access,
+    Checker, Frame, FrameKind, config_reads, g11_one_shot, g12_event_before_data, g13_event_order,
+    g14_watch_completeness, g16_watch_access,
 };
 use crate::history::CheckResult;
 use crate::members::CONFIG;
@@ -89,6 +89,12 @@ impl ClientWatches {
             }
         }
         account.pending.insert(xid, set);
+    }
+
+    /// The zxid that the client had seen when it sent its watches again; zero for another request.
+    fn relative_zxid(&self, client: usize, xid: i32) -> i64 {
+        let set = self.accounts.get(&client).and_then(|account| account.pending.get(&xid));
+        set.map_or(0, |set| set.relative_zxid)
     }
 
     /// A watch that a client holds and has not registered again when it continues.
@@ -222,7 +228,14 @@ impl ConnectionWatches {
     }
 
     /// Watches are registered again at a state: missed changes lead to events, the other watches are set.
-    fn registered_again(&mut self, set: &SetWatches, model: &Model, zxid: i64) -> CheckResult {
+    /// `later_config` says that the server may show a config that is later than the state.
+    fn registered_again(
+        &mut self,
+        set: &SetWatches,
+        model: &Model,
+        zxid: i64,
+        later_config: bool,
+    ) -> CheckResult {
         let mut owed: Vec<(EventType, NodePath)> = Vec::new();
         let relative = set.relative_zxid;
         let paths = |list: &Option<Vec<Option<Box<str>>>>| -> Vec<NodePath> {
@@ -232,7 +245,10 @@ impl ConnectionWatches {
             match model.at(&path, zxid) {
                 None => owed.push((EventType::NodeDeleted, path)),
                 // The first config is in no history: it may have got a version meanwhile.
-                Some(node) if &*path == CONFIG && node.modified.0 == 0 => {
+                Some(node)
+                    if &*path == CONFIG
+                        && (node.modified.0 == 0 || later_config && node.modified.0 <= relative) =>
+                {
                     match self.made_up.iter().position(|(_, told)| *told == path) {
                         Some(at) => drop(self.made_up.remove(at)),
                         None => self.arm(WatchClass::Data, &path, zxid),
@@ -276,6 +292,12 @@ pub(super) fn check_frame(
     session: SessionId,
     frame: &Frame,
 ) -> CheckResult {
+    let mode = checker.mode_of(session);
+    let relative = match &frame.kind {
+        FrameKind::Reply { xid, .. } => checker.watches.relative_zxid(client, *xid),
+        FrameKind::Event { .. } | FrameKind::Ping => 0,
+    };
+    let later_config = config_reads::may_be_later(checker, mode, frame.zxid.max(relative));
     let model = &checker.committed.model;
     let account = checker.watches.accounts.entry(client).or_default();
     if account.unchecked {
@@ -298,7 +320,10 @@ pub(super) fn check_frame(
         FrameKind::Reply { xid, code } => {
             account.match_events(model, frame.zxid)?;
             if let Some(set) = account.pending.remove(xid) {
-                return if *code == 0 { account.registered_again(&set, model, frame.zxid) } else { Ok(()) };
+                if *code != 0 {
+                    return Ok(());
+                }
+                return account.registered_again(&set, model, frame.zxid, later_config);
             }
             let call = checker.requests.get(&(session, *xid)).map(|call| &checker.calls[*call]);
             if let Some((intent, path)) = call.and_then(|call| call.operation.watch()) {
