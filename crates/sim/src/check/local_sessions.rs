@@ -7,15 +7,25 @@ use zebu_node::LocalSessionSupport;
 use zebu_proto::txn::Txn;
 use zebu_proto::{ErrorCode, SessionId};
 
-use super::Checker;
+use super::{Checker, ServerMode};
 use crate::history::{CheckResult, Violation};
+use crate::view::ServerView;
 
 const NAME: &str = "local_sessions";
 
-/// A client continues a session at a server.
-pub(super) fn check_resumed(checker: &Checker, session: SessionId, server: usize) -> CheckResult {
+/// A client continues a session at a server. A read-only server that shows its log may have a transaction
+/// there that makes the session global, and that is not committed.
+pub(super) fn check_resumed(
+    checker: &Checker,
+    session: SessionId,
+    server: usize,
+    mode: ServerMode,
+) -> CheckResult {
     let Some(view) = checker.sessions.get(&session) else { return Ok(()) };
-    if !checker.is_local(session) || view.server == server {
+    let ServerView { log, base, .. } = &checker.servers[server];
+    let last = log.last().map_or(*base, |(zxid, _)| *zxid);
+    let shows_log = mode == ServerMode::ReadOnly && !checker.is_committed(last);
+    if !checker.is_local(session) || view.server == server || shows_log {
         return Ok(());
     }
     let text = format!("local session {:#x} of server {} goes on at server {server}", session.0, view.server);

@@ -286,7 +286,7 @@ impl Checker {
         timeout_ms: u64,
         mode: ServerMode,
     ) {
-        let verdict = local_sessions::check_resumed(self, session, server);
+        let verdict = local_sessions::check_resumed(self, session, server, mode);
         self.report(verdict);
         let view = self.sessions.entry(session).or_insert(SessionView {
             client,
