@@ -35,7 +35,8 @@ async fn write_and_read(clients: &[Client], rounds: usize) {
 
 #[test]
 fn linearizable_reads_through_every_member_also_after_the_loss_of_the_leader() {
-    let mut ensemble = Ensemble::start_as(&["participant", "participant", "participant", "observer"], "");
+    let mut ensemble =
+        Ensemble::start_as(&["participant", "participant", "participant", "observer"], "initLimit=20");
     let leader = ensemble.await_leader(4);
     block_on(async {
         let mut clients = Vec::new();
@@ -88,7 +89,7 @@ fn a_read_waits_for_the_zxid_that_a_writer_has_told() {
 
 #[test]
 fn paths_in_the_configuration_are_linearizable_for_every_client() {
-    let ensemble = Ensemble::start_with(3, "linearizable.paths=/locks,/config\n");
+    let ensemble = Ensemble::start_with(3, "initLimit=20\nlinearizable.paths=/locks,/config");
     let leader = ensemble.await_leader(3);
     let follower = (leader + 1) % 3;
     block_on(async {

@@ -74,7 +74,10 @@ mod tests {
         assert_eq!(offered("help wh"), (5, vec!["whoami".to_owned()]));
         assert_eq!(offered("ls /ap"), (3, vec!["/apple".to_owned(), "/apps".to_owned()]));
         assert_eq!(offered("ls -s /apps/"), (6, vec!["/apps/shop".to_owned()]));
-        assert_eq!(offered("get -x -"), (7, ["-b", "-s", "-w", "-x", "--json"].map(str::to_owned).to_vec()));
+        assert_eq!(
+            offered("get -x -"),
+            (7, ["-b", "-l", "-s", "-w", "-x", "--json"].map(str::to_owned).to_vec())
+        );
         assert_eq!(offered("ls x"), (3, Vec::new()));
         assert_eq!(offered("ls /none/"), (3, Vec::new()));
     }

@@ -56,8 +56,6 @@ pub(super) const FAMILIES: &[Family] = &[
         "Batches of writes that waited for `globalOutstandingLimit`.",
     ),
     every("request_throttle_queue_time_ms", AdvancedSummary, "Milliseconds of these waits."),
-    every("fenced_reads", Counter, "Reads that waited until the state was fresh enough."),
-    every("read_checks", Counter, "Quorum checks and syncs for such reads; many reads share one."),
     every("stale_requests", Counter, "Writes whose connection or session had ended before they began."),
     every("stale_requests_dropped", Counter, "Stale writes that were dropped: all of them."),
     zero("stale_replies", Counter, "A reply to a closed connection is never built."),

@@ -118,6 +118,14 @@ pub(super) const FAMILIES: &[Family] = &[
         "audit_lines_failed",
         of(Audit, "zebu_audit_lines_failed", Counter, "Lines of the audit log that could not be written."),
     ),
+    in_mntr_as(
+        "fenced_reads",
+        every("zebu_fenced_reads", Counter, "Reads that waited until the state was fresh enough."),
+    ),
+    in_mntr_as(
+        "read_checks",
+        every("zebu_read_checks", Counter, "Quorum checks and syncs for such reads; many reads share one."),
+    ),
     hidden(every("zebu_build_info", LabelledGauge, "1; the label is the version.")),
     hidden(every("zebu_role", LabelledGauge, "1 for the current role of this server, 0 for the others.")),
     hidden(every("zebu_last_zxid_counter", Gauge, "The counter of the last applied zxid.")),

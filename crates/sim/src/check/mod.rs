@@ -59,9 +59,9 @@ use std::sync::Arc;
 
 use zebu_client::core::ServerReply;
 use zebu_node::LocalSessionSupport;
-use zebu_proto::SessionId;
 use zebu_proto::client::SetWatches;
 use zebu_proto::quorum::Packet;
+use zebu_proto::{ErrorCode, SessionId};
 use zebu_tree::TreeOptions;
 use zebu_zab::{ObserverLog, ServingRole};
 
@@ -238,9 +238,11 @@ impl Checker {
         self.answered += 1;
         let verdict = self.check_answer(call, answer);
         self.report(verdict);
-        let is_write = self.calls[call].operation.is_write();
+        // A read-only server refuses a write with the zxid of its log, which may not be committed.
+        let is_refused = answer.code == ErrorCode::NotReadOnly.wire();
+        let is_executed = self.calls[call].operation.is_write() && !is_refused;
         self.calls[call].end = Some(CallEnd::Answered { zxid: answer.zxid, code: answer.code });
-        if is_write && answer.zxid > self.acked {
+        if is_executed && answer.zxid > self.acked {
             self.acked = answer.zxid;
         }
     }

@@ -11,7 +11,8 @@ use crate::shell::watches::ShellWatchKind;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "ls",
-    syntax: "[-s] [-w] [-R] [-l] path",
+    // The usage line of zkCli, which scripts may compare.
+    syntax: "[-s] [-w] [-R] path",
     about: "Lists the children of a node",
     examples: &["ls /", "ls -s /apps", "ls -R /apps", "ls -w /members", "ls --json /apps"],
     origin: Origin::ZkCli,
