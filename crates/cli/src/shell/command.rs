@@ -52,7 +52,10 @@ impl Entry {
     pub(crate) fn usage(&self) -> String {
         let line = format!("{} {}", self.name, self.syntax);
         match self.name {
-            "get" | "set" => format!("{line}\n{}\n", self.option_lines()),
+            "get" | "set" => {
+                let of_zkcli: Vec<Flag> = self.flags.iter().copied().filter(|flag| !flag.is_own).collect();
+                format!("{line}\n{}\n", option_lines(&of_zkcli))
+            }
             _ => line,
         }
     }
@@ -61,18 +64,18 @@ impl Entry {
     pub(crate) fn help(&self) -> String {
         let mut text = format!("{}\n\nUsage: {} {}\n", self.about, self.name, self.syntax);
         if !self.flags.is_empty() {
-            text.push_str(&format!("\nOptions:\n{}\n", self.option_lines()));
+            text.push_str(&format!("\nOptions:\n{}\n", option_lines(self.flags)));
         }
         text.push_str("\nExamples:\n");
         self.examples.iter().for_each(|example| text.push_str(&format!("  {example}\n")));
         text.pop();
         text
     }
+}
 
-    fn option_lines(&self) -> String {
-        let spelled = |flag: &Flag| format!("-{}{}", flag.name, if flag.takes_value { " <arg>" } else { "" });
-        let widest = self.flags.iter().map(|flag| spelled(flag).len()).max().unwrap_or(0);
-        let line = |flag: &Flag| format!(" {:widest$}   {}", spelled(flag), flag.about);
-        self.flags.iter().map(line).collect::<Vec<_>>().join("\n")
-    }
+fn option_lines(flags: &[Flag]) -> String {
+    let spelled = |flag: &Flag| format!("-{}{}", flag.name, if flag.takes_value { " <arg>" } else { "" });
+    let widest = flags.iter().map(|flag| spelled(flag).len()).max().unwrap_or(0);
+    let line = |flag: &Flag| format!(" {:widest$}   {}", spelled(flag), flag.about);
+    flags.iter().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -8,16 +8,23 @@ pub(crate) struct Flag {
     pub(crate) takes_value: bool,
     /// For the command's help.
     pub(crate) about: &'static str,
+    /// Whether zkCli lacks it. The usage text of a command has the options of zkCli only.
+    pub(crate) is_own: bool,
 }
 
 /// An option without a value.
 pub(crate) const fn switch(name: &'static str, about: &'static str) -> Flag {
-    Flag { name, takes_value: false, about }
+    Flag { name, takes_value: false, about, is_own: false }
+}
+
+/// An option without a value that zkCli lacks.
+pub(crate) const fn own_switch(name: &'static str, about: &'static str) -> Flag {
+    Flag { name, takes_value: false, about, is_own: true }
 }
 
 /// An option with a value.
 pub(crate) const fn value(name: &'static str, about: &'static str) -> Flag {
-    Flag { name, takes_value: true, about }
+    Flag { name, takes_value: true, about, is_own: false }
 }
 
 /// An error in the options, with the text of zkCli.

@@ -2,7 +2,7 @@
 
 use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
-use crate::shell::flags::{Given, switch};
+use crate::shell::flags::{Given, own_switch, switch};
 use crate::shell::paths;
 use crate::shell::reply::{Reply, Spelling};
 use crate::shell::session::Session;
@@ -25,7 +25,7 @@ pub(crate) const ENTRY: Entry = Entry {
     needs_session: true,
     flags: &[
         switch("b", "Output data in base64 format"),
-        switch("l", "Linearizable: show everything that was answered to any client before"),
+        own_switch("l", "Linearizable: show everything that was answered to any client before"),
         switch("s", "Print znode stats additionally"),
         switch("w", "Watch for changes on the znode"),
         switch("x", "Output data in hexdump format"),

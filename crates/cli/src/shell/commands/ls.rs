@@ -2,7 +2,7 @@
 
 use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
-use crate::shell::flags::{Given, switch};
+use crate::shell::flags::{Given, own_switch, switch};
 use crate::shell::paths;
 use crate::shell::reply::Reply;
 use crate::shell::session::Session;
@@ -18,7 +18,7 @@ pub(crate) const ENTRY: Entry = Entry {
     origin: Origin::ZkCli,
     needs_session: true,
     flags: &[
-        switch("l", "Linearizable: show everything that was answered to any client before"),
+        own_switch("l", "Linearizable: show everything that was answered to any client before"),
         switch("s", "Print znode stats additionally"),
         switch("w", "Watch for changes of the children"),
         switch("R", "List everything below, one path per line"),
