@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Telegraf's zookeeper input and collectd's zookeeper plugin read `mntr` of Zebu and of Apache ZooKeeper 3.9.5, each
-alone and as leader and follower of three. Both must find the same fields of the same types.
+"""Collectors of Telegraf, OpenTelemetry, Netdata and collectd read `mntr` of Zebu and of Apache ZooKeeper 3.9.5, each alone
+and as leader and follower of three. They must find the same fields of the same types.
 
-Telegraf's input comes as a Go module into a small program (collectors/main.go), collectd from Debian's package, which is
-unpacked and not installed."""
+The first three come as Go modules into a small program each (collectors/*.go), collectd from Debian's package, which is unpacked
+and not installed."""
 
 import os
 import pathlib
@@ -20,7 +20,11 @@ from admin_server import VERSION, fetch
 from lab import Member, eventually, leader_and_followers
 from suite_program import fail, required, run_or_fail
 
-TELEGRAF = "v1.33.3"
+# Name, file of the program, and the module that it is built with.
+COLLECTORS = (("Telegraf", "telegraf.go", "github.com/influxdata/telegraf/plugins/inputs/zookeeper@v1.33.3"),
+              ("OpenTelemetry", "opentelemetry.go",
+               "github.com/open-telemetry/opentelemetry-collector-contrib/scraper/zookeeperscraper@v0.144.0"),
+              ("Netdata", "netdata.go", "github.com/netdata/go.d.plugin/modules/zookeeper@v0.58.1"))
 HERE = pathlib.Path(__file__).resolve().parent
 # Fields of Apache that Zebu does not have: there is no Java machine; packets do not wait in a queue with times; no
 # election writes a configuration node.
@@ -34,18 +38,17 @@ def check(name, problem=None):
     print(f"ok {name}" if not problem else f"not ok {name}: {problem}", flush=True)
 
 
-def build_telegraf(cache):
-    """The program with Telegraf's input."""
-    home = cache / f"telegraf-{TELEGRAF}"
-    program = home / "telegraf-zookeeper"
+def build_collector(cache, file, module):
+    """A program with a collector."""
+    home = cache / f"{file}-{module.rpartition('@')[2]}"
+    program = home / "collector"
     home.mkdir(parents=True, exist_ok=True)
-    source = (HERE / "collectors/main.go").read_text()
+    source = (HERE / "collectors" / file).read_text()
     kept = home / "main.go"
     if not program.exists() or kept.read_text() != source:
         kept.write_text(source)
         (home / "go.mod").write_text("module zebu/collectors\n\ngo 1.24.0\n")
-        module = f"github.com/influxdata/telegraf/plugins/inputs/zookeeper@{TELEGRAF}"
-        run_or_fail(["go", "get", module], "unreachable Telegraf's module", cwd=home)
+        run_or_fail(["go", "get", module], f"unreachable {module}", cwd=home)
         run_or_fail(["go", "build", "-mod=mod", "-o", str(program), "."], "not ok start", cwd=home)
     return program
 
@@ -59,7 +62,7 @@ def unpack_collectd(cache):
     return home
 
 
-def telegraf_fields(program, member):
+def fields_of(program, member):
     """State, and fields with their types; an error as text."""
     done = subprocess.run([program, f"127.0.0.1:{member.client}"], capture_output=True, text=True, timeout=120)
     if done.returncode != 0:
@@ -141,19 +144,23 @@ def write_nodes(leader):
     client.close()
 
 
-def compare(roles, telegraf, collectd, home):
+def compare_fields(roles, name, program):
     for role in ("standalone", "leader", "follower"):
-        (state, ours), (apache_state, theirs) = (telegraf_fields(telegraf, roles[edition][role]) for edition in ("Zebu", "Apache"))
-        check(f"Telegraf reads mntr of a {role}", None if ours else state)
-        check(f"Telegraf reads mntr of Apache as {role}", None if theirs else apache_state)
-        check(f"Telegraf's state of a {role}", None if state == apache_state else f"{state}, Apache {apache_state}")
+        (state, ours), (apache_state, theirs) = (fields_of(program, roles[edition][role]) for edition in ("Zebu", "Apache"))
+        check(f"{name} reads mntr of a {role}", None if ours else state)
+        check(f"{name} reads mntr of Apache as {role}", None if theirs else apache_state)
+        check(f"{name}'s state of a {role}", None if state == apache_state else f"{state}, Apache {apache_state}")
         lost = sorted(name for name in theirs if name not in ours and not WITHOUT.match(name))
-        check(f"Telegraf finds every field of Apache in a {role} ({len(theirs)})", ", ".join(lost))
+        check(f"{name} finds every field of Apache in a {role} ({len(theirs)})", ", ".join(lost))
         other = [f"{name}: {ours[name]}, Apache {theirs[name]}" for name in theirs if name in ours and ours[name] != theirs[name]]
         # An average is an integer or a decimal number by its value, in both.
         other = [line for line in other if not line.startswith("avg_")]
-        check(f"Telegraf finds the same types in a {role}", "; ".join(sorted(other)))
-        print(f"fields that only Zebu has as {role}: {', '.join(sorted(set(ours) - set(theirs)))}")
+        check(f"{name} finds the same types in a {role}", "; ".join(sorted(other)))
+        print(f"fields of {name} that only Zebu has as {role}: {', '.join(sorted(set(ours) - set(theirs)))}")
+
+
+def compare_collectd(roles, collectd, home):
+    for role in ("standalone", "leader", "follower"):
         values, apache_values = (collectd_values(collectd, roles[edition][role], home) for edition in ("Zebu", "Apache"))
         # Zebu still tells the number of followers, which ZooKeeper does not since 3.6.
         check(f"collectd finds every value of Apache in a {role} ({len(apache_values)})",
@@ -168,13 +175,17 @@ def main():
     missing = [tool for tool in ("go", "apt-get", "dpkg-deb", "java", "mvn") if not shutil.which(tool)]
     if missing:
         fail(f"not ok start: {', '.join(missing)} is missing")
-    print(f"version Telegraf {TELEGRAF}, collectd, Apache ZooKeeper {VERSION}", flush=True)
+    versions = ", ".join(f"{name} {module.rpartition('@')[2]}" for name, _, module in COLLECTORS)
+    print(f"version {versions}, collectd, Apache ZooKeeper {VERSION}", flush=True)
     cache = pathlib.Path(required("INTEROP_CACHE"))
-    telegraf, collectd = build_telegraf(cache), unpack_collectd(cache)
+    programs = {name: build_collector(cache, file, module) for name, file, module in COLLECTORS}
+    collectd = unpack_collectd(cache)
     with tempfile.TemporaryDirectory() as directory:
         home = pathlib.Path(directory)
         for roles in serve(required("ZEBU"), fetch(), home):
-            compare(roles, telegraf, collectd, home)
+            for name, program in programs.items():
+                compare_fields(roles, name, program)
+            compare_collectd(roles, collectd, home)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Counts the instructions that builds of Zebu take for a pipelined get and a pipelined set: instructions.py ZEBU...
+"""Counts the instructions that builds of Zebu take for a pipelined get and a pipelined set: instructions.py ZEBU[,LINE...]...
+
+Lines of zoo.cfg may follow a build, so that one build is compared with and without a feature: zebu zebu,zebu.top.sampling=0.
 
 Seconds of a busy machine say little; instructions hardly change. Each build runs below valgrind (cachegrind without its
 caches), once with few requests and once with many; the difference of both, by request, is printed. The requests come 100 at a
@@ -23,22 +25,28 @@ ROUNDS = int(os.environ.get("ROUNDS", "3"))
 START_SECONDS = 300
 
 
-def instructions(zebu, home, requests, kind):
+def instructions(build, home, requests, kind):
     """All instructions of a server that has answered so many requests."""
+    told = run_server(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"], build, home, requests, kind)
+    return int(re.search(r"I\s+refs:\s+([\d,]+)", told).group(1).replace(",", ""))
+
+
+def run_server(tool, build, home, requests, kind):
+    """Runs a server below valgrind while it answers so many requests; returns what valgrind says."""
+    zebu, *lines = build.split(",")
     with tempfile.TemporaryDirectory(dir=home) as directory:
         port = free_port()
         config = pathlib.Path(directory) / "zoo.cfg"
         config.write_text(f"dataDir={directory}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
-                          "admin.enableServer=false\nmaxSessionTimeout=900000\n")
-        words = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
-        server = subprocess.Popen([*words, zebu, "serve", config], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          + "\n".join(["admin.enableServer=false", "maxSessionTimeout=900000", *lines, ""]))
+        server = subprocess.Popen(["valgrind", *tool, zebu, "serve", config], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                   stderr=subprocess.PIPE, text=True)
         try:
             send(port, requests, kind)
         finally:
             server.terminate()
             told = server.communicate(timeout=START_SECONDS)[1]
-        return int(re.search(r"I\s+refs:\s+([\d,]+)", told).group(1).replace(",", ""))
+        return told
 
 
 def send(port, requests, kind):

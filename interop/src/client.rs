@@ -156,12 +156,21 @@ fn read_results(reader: &mut Reader<'_>, answer: &mut Answer) -> Result<()> {
             return Ok(());
         }
         match OpCode::from_wire(header.op) {
-            Some(OpCode::Create) => answer.created.extend(Text::decode(reader)?.map(String::from)),
+            Some(OpCode::Create | OpCode::CreateIfNotExists) => {
+                answer.created.extend(Text::decode(reader)?.map(String::from))
+            }
             Some(OpCode::Create2) => {
                 answer.created.extend(Create2Response::decode(reader)?.path.map(String::from));
             }
             Some(OpCode::SetData) => drop(zebu_proto::Stat::decode(reader)?),
-            Some(OpCode::Delete | OpCode::Check) => {}
+            Some(
+                OpCode::Delete
+                | OpCode::Check
+                | OpCode::CheckNotExists
+                | OpCode::CheckStat
+                | OpCode::TryRemove
+                | OpCode::RemoveRecursive,
+            ) => {}
             _ => {
                 let error = i32::decode(reader)?;
                 if error != 0 && (answer.error == 0 || answer.error == RUNTIME_INCONSISTENCY) {
@@ -179,15 +188,17 @@ fn op_of(request: &WriteRequest) -> OpCode {
         WriteRequest::SetData(_) => OpCode::SetData,
         WriteRequest::SetAcl(_) => OpCode::SetAcl,
         WriteRequest::Multi(_) => OpCode::Multi,
+        WriteRequest::Keeper(write) => write.op(),
         WriteRequest::CloseSession => OpCode::CloseSession,
         WriteRequest::Reconfig(_)
         | WriteRequest::Refused(_)
+        | WriteRequest::DeleteTree(_)
         | WriteRequest::CreateSession { .. }
         | WriteRequest::DeleteContainer { .. } => unreachable!("no suite sends {request:?}"),
     }
 }
 
-fn encode(request: &WriteRequest, out: &mut Vec<u8>) {
+pub(crate) fn encode(request: &WriteRequest, out: &mut Vec<u8>) {
     match request {
         WriteRequest::Create(create) => create.encode(out),
         WriteRequest::Delete(delete) => delete.encode(out),
@@ -197,9 +208,11 @@ fn encode(request: &WriteRequest, out: &mut Vec<u8>) {
             parts.iter().for_each(|part| part.encode(out));
             MULTI_END.encode(out);
         }
+        WriteRequest::Keeper(write) => write.encode(out),
         WriteRequest::CloseSession
         | WriteRequest::Reconfig(_)
         | WriteRequest::Refused(_)
+        | WriteRequest::DeleteTree(_)
         | WriteRequest::CreateSession { .. }
         | WriteRequest::DeleteContainer { .. } => {}
     }

@@ -3,6 +3,7 @@
 
 mod access;
 mod apache;
+mod backup;
 mod bench;
 mod client;
 mod differential;
@@ -12,6 +13,7 @@ mod failover;
 mod files;
 mod heavy;
 mod kill;
+mod linearizability;
 mod load;
 mod local_sessions;
 mod micro;
@@ -21,6 +23,7 @@ mod observers;
 mod outcome;
 mod protected;
 mod reconfig;
+mod rolling;
 mod steady;
 mod stores;
 mod trio;
@@ -60,8 +63,12 @@ enum Command {
     Reconfig(reconfig::Arguments),
     /// Take the leader of an ensemble away under load, Apache's and Zebu's in turn, and time the outage
     Failover(failover::Arguments),
+    /// Restart three Zebu servers one by one under load, again and again, and count what clients notice
+    Rolling(rolling::Arguments),
     /// Put much on an ensemble: a member that needs the whole of a large tree, or a flood of clients
     Heavy(heavy::Arguments),
+    /// Record histories of an ensemble under kills, pauses and partitions, and let porcupine judge them
+    Linearizability(linearizability::Arguments),
     /// Let sessions that only one server knows come, go and become global, at Zebu and Apache servers alike
     LocalSessions(local_sessions::Arguments),
     /// Bring about every kind of synchronisation between Apache and Zebu, and migrate an ensemble under load
@@ -77,6 +84,8 @@ enum Command {
     Protected(protected::Arguments),
     /// Measure Apache and Zebu under the same load, one after the other, and print both
     Bench(bench::Arguments),
+    /// Back up ensembles under kills, and compare points of the backup with the members' own logs
+    Backup(backup::Arguments),
     /// Time single steps of a server: decode, prepare, apply, watches, log, snapshot
     Micro(micro::Arguments),
     /// Answer every frame on a free port with a constant: the upper bound for any server
@@ -191,14 +200,17 @@ fn main() -> Result<ExitCode> {
         Command::Ensemble(arguments) => ensemble::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Reconfig(arguments) => reconfig::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Failover(arguments) => failover::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Rolling(arguments) => Ok(rolling::run(&arguments)?.into()),
         Command::Heavy(arguments) => heavy::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::LocalSessions(arguments) => Ok(local_sessions::run(&arguments)?.into()),
         Command::Mixed(arguments) => Ok(mixed::run(&arguments)?.into()),
         Command::Netlab(arguments) => Ok(netlab::run(&arguments)?.into()),
+        Command::Linearizability(arguments) => Ok(linearizability::run(&arguments)?.into()),
         Command::Observers(arguments) => Ok(observers::run(&arguments)?.into()),
         Command::Access(arguments) => Ok(access::run(&arguments)?.into()),
         Command::Protected(arguments) => Ok(protected::run_all(&arguments)?.into()),
         Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Backup(arguments) => Ok(backup::run(&arguments)?.into()),
         Command::Micro(arguments) => micro::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Echo => bench::serve_echo().map(|()| ExitCode::SUCCESS),
     }

@@ -11,6 +11,7 @@ mod checks;
 mod crash_states;
 mod deny;
 mod dist;
+mod docs;
 mod error_arms;
 mod interop;
 mod mutants;
@@ -34,6 +35,8 @@ enum Chore {
     Tidy,
     /// Licenses, sources and versions of all dependencies, by deny.toml
     Deny,
+    /// Pictures and references of the book, from their sources
+    Docs(docs::Arguments),
     /// The files of a release: binary, manual pages, archive, Debian packages
     Dist(dist::Arguments),
     /// Clients that we did not write, against a running server
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Chore::Fix => checks::fix(),
         Chore::Tidy => tidy::run(),
         Chore::Deny => deny::run(),
+        Chore::Docs(arguments) => docs::run(&arguments),
         Chore::Dist(arguments) => dist::run(&arguments),
         Chore::Interop(arguments) => interop::run(&arguments),
         Chore::CrashStates(arguments) => crash_states::look(&arguments),

@@ -1,7 +1,7 @@
 //! `mutants`: known bugs are put back, one at a time, into a copy of the project, and the simulator has to
 //! find each of them, or the test that the patch names if the simulator cannot get there. The shipped crates
 //! hold no switch for any of them; a bug is a patch file beside the simulator, or beside the server for its
-//! threads and locks.
+//! threads and locks, or beside the backup.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use crate::step::{cargo, project_root, target_directory};
 
 /// The directories of the patches. The simulator does not see the threads of the server.
-const DIRECTORIES: [&str; 2] = ["crates/sim/mutants", "crates/server/mutants"];
+const DIRECTORIES: [&str; 3] = ["crates/sim/mutants", "crates/server/mutants", "crates/backup/mutants"];
 
 /// Which bugs, and how long each is looked for.
 #[derive(clap::Args)]

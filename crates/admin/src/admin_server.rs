@@ -17,12 +17,13 @@ use tracing::{info, warn};
 use zebu_server::ServeError;
 use zebu_server::config::ExporterListener;
 use zebu_server::config::ServerConfig;
-use zebu_server::config::admin::{AdminConfig, AdminProtection, PortOrigin};
+use zebu_server::config::admin::{AdminConfig, AdminProtection, ConsoleSetting, PortOrigin};
 use zebu_server::tls::AdminTls;
 use zebu_server::views::ServerViews;
 
 use crate::admin_state::{AdminState, AttachedViews};
 use crate::commands_route::{plain, serve_command};
+use crate::console_backend::ServerBackend;
 use crate::exporter_route::{serve_exporter, serve_metrics_on_admin};
 use crate::listener::{HttpListener, HttpProtection};
 use crate::probes;
@@ -72,6 +73,32 @@ struct BoundPort {
     address: SocketAddr,
 }
 
+/// A bound port with all that its listener needs.
+struct ServedPort {
+    port: BoundPort,
+    router: Router,
+    protection: HttpProtection,
+    counted_by: Option<AttachedViews>,
+    idle_timeout: Duration,
+}
+
+impl ServedPort {
+    /// Starts the tasks of the port on the current runtime.
+    fn serve(self) {
+        let ServedPort { port, router, protection, counted_by, idle_timeout } = self;
+        if let HttpProtection::Tls(tls) | HttpProtection::PlainOrTls(tls) = &protection {
+            tokio::spawn(tls.clone().watch_files());
+        }
+        match tokio::net::TcpListener::from_std(port.listener) {
+            Ok(listener) => {
+                let listener = HttpListener { listener, router, protection, counted_by, idle_timeout };
+                tokio::spawn(listener.serve());
+            }
+            Err(error) => warn!(%error, address = %port.address, "an HTTP port is lost"),
+        }
+    }
+}
+
 impl AdminServer {
     /// Starts what the configuration asks for; `None` if it asks for nothing, or if only default ports are
     /// asked for and they are in use.
@@ -80,8 +107,8 @@ impl AdminServer {
     /// A port that the operator configured cannot be opened.
     pub fn start(config: &ServerConfig) -> Result<Option<AdminServer>, AdminStartError> {
         let views = AttachedViews::default();
-        let mut streams = None;
-        let mut ports: Vec<(BoundPort, Router, HttpProtection, Duration)> = Vec::new();
+        let (mut streams, mut roles) = (None, None);
+        let mut ports: Vec<ServedPort> = Vec::new();
         if let Some(admin) = &config.admin
             && let Some(port) = bind_admin(admin)?
         {
@@ -90,7 +117,13 @@ impl AdminServer {
             let state = Arc::new(AdminState::new(admin.clone(), views.clone()));
             let api = Arc::new(ApiState::new(state.clone()));
             streams = Some(api.streams.clone());
-            ports.push((port, admin_router(state, api), protection, admin.idle_timeout));
+            roles.clone_from(&state.roles);
+            let router = admin_router(state, api).map_err(AdminStartError::Thread)?;
+            if admin.console != ConsoleSetting::Off {
+                info!(address = %port.address, "console at /console/");
+            }
+            let (counted_by, idle_timeout) = (Some(views.clone()), admin.idle_timeout);
+            ports.push(ServedPort { port, router, protection, counted_by, idle_timeout });
         }
         for exporter in &config.exporter.listeners {
             if let Some(port) = bind_exporter(exporter)? {
@@ -101,7 +134,8 @@ impl AdminServer {
                         info!(address = %port.address, "metrics exporter with TLS listens");
                     }
                 }
-                ports.push((port, exporter_router(views.clone()), protection, EXPORTER_IDLE_TIMEOUT));
+                let (router, idle_timeout) = (exporter_router(views.clone()), EXPORTER_IDLE_TIMEOUT);
+                ports.push(ServedPort { port, router, protection, counted_by: None, idle_timeout });
             }
         }
         if ports.is_empty() {
@@ -110,19 +144,12 @@ impl AdminServer {
         let (stop, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(AdminStartError::Thread)?;
+        let followed = views.clone();
         let thread = std::thread::Builder::new().name("zebu-admin".to_owned()).spawn(move || {
             runtime.block_on(async {
-                for (port, router, protection, idle_timeout) in ports {
-                    if let HttpProtection::Tls(tls) | HttpProtection::PlainOrTls(tls) = &protection {
-                        tokio::spawn(tls.clone().watch_files());
-                    }
-                    match tokio::net::TcpListener::from_std(port.listener) {
-                        Ok(listener) => {
-                            let listener = HttpListener { listener, router, protection, idle_timeout };
-                            tokio::spawn(listener.serve());
-                        }
-                        Err(error) => warn!(%error, address = %port.address, "an HTTP port is lost"),
-                    }
+                ports.into_iter().for_each(ServedPort::serve);
+                if let Some(roles) = roles {
+                    tokio::spawn(roles.follow(followed));
                 }
                 let _ = stopped.await;
                 if let Some(streams) = streams {
@@ -204,10 +231,18 @@ async fn end_streams(streams: &Semaphore) {
     }
 }
 
-fn admin_router(state: Arc<AdminState>, api: Arc<ApiState>) -> Router {
+/// # Errors
+/// The system gives no random bytes for the console.
+fn admin_router(state: Arc<AdminState>, api: Arc<ApiState>) -> io::Result<Router> {
     let url = state.config.command_url.clone();
+    let console = match state.config.console {
+        ConsoleSetting::Off => Router::new(),
+        ConsoleSetting::ReadOnly | ConsoleSetting::ReadWrite => {
+            zebu_console::console_router(ServerBackend { api: api.clone(), state: state.clone() })?
+        }
+    };
     let api = Router::new().route("/v1/{*rest}", any(serve_api)).with_state(api);
-    Router::new()
+    let router = Router::new()
         .route(&url, any(serve_command))
         .route(&format!("{url}/"), any(serve_command))
         .route(&format!("{url}/{{*name}}"), any(serve_command))
@@ -218,6 +253,8 @@ fn admin_router(state: Arc<AdminState>, api: Arc<ApiState>) -> Router {
         .fallback(async || plain(StatusCode::NOT_FOUND, "Not Found\n"))
         .with_state(state)
         .merge(api)
+        .merge(console);
+    Ok(router)
 }
 
 fn exporter_router(views: AttachedViews) -> Router {

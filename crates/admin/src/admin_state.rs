@@ -7,11 +7,12 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes};
 use http_body::{Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use zebu_server::config::admin::AdminConfig;
+use zebu_server::config::admin::{AdminConfig, ConsoleSetting};
 use zebu_server::views::ServerViews;
 
 use crate::rate_limiter::RateLimiter;
 use crate::request_origin::HostRule;
+use crate::role_timeline::RoleTimeline;
 
 /// KiB of answers that wait for their clients. Shorter answers than [`UNCHARGED_BYTES`] are not counted.
 const ANSWER_KIB_TOTAL: usize = 128 << 10;
@@ -37,6 +38,8 @@ pub(crate) struct AdminState {
     /// One long answer is built at a time.
     pub(crate) long_answers: Semaphore,
     pub(crate) snapshot_streams: Arc<Semaphore>,
+    /// The roles of the server, for the console.
+    pub(crate) roles: Option<Arc<RoleTimeline>>,
     answer_memory: Arc<Semaphore>,
 }
 
@@ -46,6 +49,7 @@ impl AdminState {
             true => HostRule::Local(config.allowed_hosts.clone()),
             false => HostRule::Any,
         };
+        let has_console = config.console != ConsoleSetting::Off;
         AdminState {
             snapshot_limiter: RateLimiter::new(config.rate_limiter_interval),
             restore_limiter: RateLimiter::new(config.rate_limiter_interval),
@@ -55,6 +59,7 @@ impl AdminState {
             host_rule,
             long_answers: Semaphore::new(1),
             snapshot_streams: Arc::new(Semaphore::new(SNAPSHOT_STREAMS_MAX)),
+            roles: has_console.then(Arc::default),
             answer_memory: Arc::new(Semaphore::new(ANSWER_KIB_TOTAL)),
         }
     }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use axum::http::{HeaderMap, StatusCode, header};
 use zebu_server::views::{RootAccess, ServerViews};
+use zebu_tree::Credentials;
 
 use crate::command::AccessNeed;
 
@@ -49,21 +50,48 @@ pub(crate) struct Caller {
     pub(crate) is_secure: bool,
 }
 
+/// The identity of a caller, and whether it may run a command.
+pub(crate) struct CheckedCaller {
+    /// Its address and the ids that it has proven.
+    pub(crate) credentials: Credentials,
+    pub(crate) access: Result<(), AccessError>,
+}
+
 /// Checks the right to run a command.
 pub(crate) fn check_access(
     views: &ServerViews,
     caller: &Caller,
     headers: &HeaderMap,
     need: AccessNeed,
-) -> Result<(), AccessError> {
-    if need == AccessNeed::Open {
-        return Ok(());
-    }
+) -> CheckedCaller {
+    let mut credentials = Credentials::of_peer(caller.address);
+    let access = match need {
+        AccessNeed::Open => Ok(()),
+        AccessNeed::WholeState | AccessNeed::SuperUser => {
+            prove_identity(views, caller, headers).and_then(|proven| {
+                let access = check_right(views, &proven, need);
+                proven.iter().for_each(|id| credentials.add(id.clone()));
+                access
+            })
+        }
+    };
+    CheckedCaller { credentials, access }
+}
+
+/// The credentials that the header proves. They decide alone: the address gives no right to the whole state.
+fn prove_identity(
+    views: &ServerViews,
+    caller: &Caller,
+    headers: &HeaderMap,
+) -> Result<Credentials, AccessError> {
     let value = headers.get(header::AUTHORIZATION).ok_or(AccessError::Missing)?;
     let (scheme, data) = value.to_str().ok().and_then(parse_header).ok_or(AccessError::NotAuthenticated)?;
     let credentials = views.authenticate(scheme, data, caller.address, caller.certificate.as_deref());
-    let credentials = credentials.ok_or(AccessError::NotAuthenticated)?;
-    match (views.root_access(&credentials), need) {
+    credentials.ok_or(AccessError::NotAuthenticated)
+}
+
+fn check_right(views: &ServerViews, proven: &Credentials, need: AccessNeed) -> Result<(), AccessError> {
+    match (views.root_access(proven), need) {
         (RootAccess::Super, _) | (RootAccess::Named, AccessNeed::WholeState | AccessNeed::Open) => Ok(()),
         (RootAccess::Named, AccessNeed::SuperUser) | (RootAccess::Refused, _) => {
             Err(AccessError::NotAuthorized)

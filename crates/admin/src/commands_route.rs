@@ -11,19 +11,26 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use tracing::{info, warn};
+use zebu_node::AuditResult;
 use zebu_server::views::ServerViews;
+use zebu_tree::Credentials;
 
 use crate::admin_state::AdminState;
 use crate::answers::{self, AnswerError, Entries};
-use crate::authorization::{AccessError, Caller, check_access};
+use crate::authorization::{AccessError, Caller, CheckedCaller, check_access};
 use crate::command::{AdminCommand, CommandEntry, CommandMethod, find_command, list_page};
+use crate::command_audit::CommandAudit;
 use crate::json::Json;
 use crate::query;
 use crate::request_origin::check_origin;
-use crate::{restore_route, snapshot_route};
+use crate::restore_route::{self, RestoreCall};
+use crate::snapshot_route;
 
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests";
 const METHODS: &str = "GET, HEAD, POST, TRACE, OPTIONS";
+
+/// Time for the answer of a drain to leave.
+const DRAIN_DELAY: Duration = Duration::from_millis(200);
 
 /// Longest body of a command.
 const BODY_BYTES_MAX: usize = 4 << 10;
@@ -82,7 +89,10 @@ async fn run_command(
     if entry.server == crate::command::ServerNeed::Serving && serving.is_none() {
         return refusal(StatusCode::OK, &name, NOT_SERVING);
     }
-    if let Err(error) = check(views, caller, &parts, entry) {
+    let checked = check(views, caller, &parts, entry);
+    // Dropped with a refusal, it writes a failure.
+    let audit = views.and_then(|views| CommandAudit::begin(views, entry.command, checked.credentials));
+    if let Err(error) = checked.access {
         info!(peer = %caller.address, command = entry.name, reason = error.text(), "admin command refused");
         return refusal(error.status(), &name, error.text());
     }
@@ -92,13 +102,30 @@ async fn run_command(
         return with_allow(refusal(StatusCode::METHOD_NOT_ALLOWED, &name, &text), allow);
     }
     match (entry.command, views) {
-        (AdminCommand::Snapshot, Some(views)) => snapshot_route::take_snapshot(state, views, &parts).await,
+        (AdminCommand::Snapshot, Some(views)) => {
+            let response = snapshot_route::take_snapshot(state, views, &parts).await;
+            if let Some(audit) = audit.filter(|_| response.status().is_success()) {
+                audit.finish(AuditResult::Success);
+            }
+            response
+        }
         (AdminCommand::ShedConnections, Some(views)) => {
             warn!(peer = %caller.address, command = entry.name, "admin command");
             shed_connections(views, body).await
         }
+        (AdminCommand::Drain, Some(views)) => {
+            warn!(peer = %caller.address, command = entry.name, "admin command");
+            let views = views.clone();
+            tokio::spawn(async move {
+                // A server without clients ends at once, and the answer must leave before.
+                tokio::time::sleep(DRAIN_DELAY).await;
+                views.request_drain();
+            });
+            success(state, entry.name, Vec::new())
+        }
         (AdminCommand::Restore, Some(views)) => {
-            restore_route::restore_state(state, views, caller, (parts, body)).await
+            let request = RestoreCall { caller, parts, body, audit };
+            restore_route::restore_state(state, views, request).await
         }
         (command, views) => {
             let _permit = match answers::is_long(command) {
@@ -113,17 +140,13 @@ async fn run_command(
     }
 }
 
-fn check(
-    views: Option<&ServerViews>,
-    caller: &Caller,
-    parts: &Parts,
-    entry: &CommandEntry,
-) -> Result<(), AccessError> {
-    match views {
-        Some(views) => check_access(views, caller, &parts.headers, entry.access),
-        None if entry.access == crate::command::AccessNeed::Open => Ok(()),
-        None => Err(AccessError::NotAuthenticated),
-    }
+fn check(views: Option<&ServerViews>, caller: &Caller, parts: &Parts, entry: &CommandEntry) -> CheckedCaller {
+    let Some(views) = views else {
+        let is_open = entry.access == crate::command::AccessNeed::Open;
+        let access = if is_open { Ok(()) } else { Err(AccessError::NotAuthenticated) };
+        return CheckedCaller { credentials: Credentials::of_peer(caller.address), access };
+    };
+    check_access(views, caller, &parts.headers, entry.access)
 }
 
 async fn shed_connections(views: &ServerViews, body: Body) -> Response {

@@ -26,6 +26,7 @@ use tracing::{debug, warn};
 use zebu_security::x509_id::x509_id;
 use zebu_server::tls::AdminTls;
 
+use crate::admin_state::AttachedViews;
 use crate::authorization::Caller;
 use crate::timed_stream::TimedStream;
 
@@ -59,6 +60,8 @@ pub(crate) struct HttpListener {
     pub(crate) listener: TcpListener,
     pub(crate) router: Router,
     pub(crate) protection: HttpProtection,
+    /// The server whose metrics count plain connections beside TLS; `None` for the exporter.
+    pub(crate) counted_by: Option<AttachedViews>,
     /// A connection without a request is closed after this time.
     pub(crate) idle_timeout: Duration,
 }
@@ -124,9 +127,9 @@ impl HttpListener {
                 idle_timeout: self.idle_timeout,
                 requests: requests.clone(),
             };
-            let protection = self.protection.clone();
+            let (protection, counted_by) = (self.protection.clone(), self.counted_by.clone());
             let task = tokio::spawn(async move {
-                if let Err(error) = connection.begin(stream, protection).await {
+                if let Err(error) = connection.begin(stream, protection, counted_by).await {
                     debug!(%peer, %error, "HTTP connection ended");
                 }
             });
@@ -145,7 +148,12 @@ struct HttpConnection {
 }
 
 impl HttpConnection {
-    async fn begin(self, stream: TcpStream, protection: HttpProtection) -> io::Result<()> {
+    async fn begin(
+        self,
+        stream: TcpStream,
+        protection: HttpProtection,
+        counted_by: Option<AttachedViews>,
+    ) -> io::Result<()> {
         let tls = match protection {
             HttpProtection::Plain => None,
             HttpProtection::Tls(tls) => Some(tls),
@@ -153,7 +161,14 @@ impl HttpConnection {
                 let mut first = [0];
                 let peeked = tokio::time::timeout(self.idle_timeout, stream.peek(&mut first)).await;
                 let count = peeked.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-                (count == 1 && first[0] == HANDSHAKE_RECORD).then_some(tls)
+                let is_tls = count == 1 && first[0] == HANDSHAKE_RECORD;
+                if count == 1
+                    && !is_tls
+                    && let Some(views) = counted_by.as_ref().and_then(|views| views.get())
+                {
+                    views.admin_counters().insecure_connections.increment();
+                }
+                is_tls.then_some(tls)
             }
         };
         let address = self.peer.ip().to_canonical();
@@ -289,6 +304,11 @@ mod tests {
         answer
     }
 
+    fn plain(listener: TcpListener, router: Router, idle_timeout: Duration) -> HttpListener {
+        let protection = HttpProtection::Plain;
+        HttpListener { listener, router, protection, counted_by: None, idle_timeout }
+    }
+
     #[tokio::test]
     async fn a_panic_ends_one_connection_only() {
         async fn fail() -> &'static str {
@@ -298,7 +318,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let router = Router::new().route("/fail", get(fail)).route("/good", get(async || "good"));
         let idle_timeout = Duration::from_secs(10);
-        let served = HttpListener { listener, router, protection: HttpProtection::Plain, idle_timeout };
+        let served = plain(listener, router, idle_timeout);
         tokio::spawn(served.serve());
         assert_eq!(ask(address, "/fail").await, "");
         assert!(ask(address, "/good").await.ends_with("good"));
@@ -310,7 +330,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let router = Router::new().route("/good", get(async || "good"));
         let idle_timeout = Duration::from_millis(100);
-        let served = HttpListener { listener, router, protection: HttpProtection::Plain, idle_timeout };
+        let served = plain(listener, router, idle_timeout);
         tokio::spawn(served.serve());
         let mut slow = TcpStream::connect(address).await.unwrap();
         slow.write_all(b"GET /good HTTP/1.1\r\nHo").await.unwrap();

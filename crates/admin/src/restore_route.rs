@@ -15,10 +15,12 @@ use axum::response::Response;
 use http_body::Body as _;
 use tokio::sync::mpsc;
 use tracing::warn;
+use zebu_node::AuditResult;
 use zebu_server::views::{RestoreRefusal, RestoredSummary, ServerViews, StateUpload};
 
 use crate::admin_state::AdminState;
 use crate::authorization::Caller;
+use crate::command_audit::CommandAudit;
 use crate::commands_route::{json, refusal};
 use crate::json::Json;
 
@@ -37,13 +39,22 @@ const ENSEMBLE_ADVICE: &str = "Stop all servers. On each of them, move the files
                                Start the servers, and open one new session, for example with zebu shell: clients of the \
                                old state are served from then on";
 
+/// A call whose caller may replace the state.
+pub(crate) struct RestoreCall<'a> {
+    pub(crate) caller: &'a Caller,
+    pub(crate) parts: Parts,
+    pub(crate) body: Body,
+    /// Stays with the work, which goes on when the caller is gone.
+    pub(crate) audit: Option<CommandAudit>,
+}
+
 /// Receives the body and replaces the state.
 pub(crate) async fn restore_state(
     state: &Arc<AdminState>,
     views: &ServerViews,
-    caller: &Caller,
-    (request, body): (Parts, Body),
+    call: RestoreCall<'_>,
 ) -> Response {
+    let RestoreCall { caller, parts, body, audit } = call;
     if !state.config.restore_enabled {
         return refusal(StatusCode::SERVICE_UNAVAILABLE, NAME, "admin.restore.enabled is false");
     }
@@ -54,7 +65,7 @@ pub(crate) async fn restore_state(
         return refuse(&RestoreRefusal::Busy);
     };
     let length =
-        request.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     let limit = state.config.restore_bytes_max;
     if length.is_some_and(|length| length > limit) {
         return refuse(&RestoreRefusal::TooLong { limit });
@@ -73,7 +84,11 @@ pub(crate) async fn restore_state(
         // The permit stays with the work, which goes on when the caller is gone.
         Ok(upload) => tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            views.restore(upload)
+            let restored = views.restore(upload);
+            if let Some(audit) = audit {
+                audit.finish(audit_result(&restored));
+            }
+            restored
         })
         .await
         .unwrap_or_else(|error| Err(RestoreRefusal::NotWritten(error.to_string()))),
@@ -88,6 +103,15 @@ pub(crate) async fn restore_state(
             warn!(peer = %caller.address, reason = %refusal, "restore: refused");
             refuse(&refusal)
         }
+    }
+}
+
+fn audit_result(restored: &Result<RestoredSummary, RestoreRefusal>) -> AuditResult {
+    match restored {
+        Ok(_) => AuditResult::Success,
+        // The next start has the old state or the new one.
+        Err(RestoreRefusal::Stopping) => AuditResult::Invoked,
+        Err(_) => AuditResult::Failure,
     }
 }
 

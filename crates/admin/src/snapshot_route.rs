@@ -22,20 +22,35 @@ use crate::json::Json;
 use crate::query;
 
 const NAME: &str = "snapshot";
+const NO_TRAILER: &str = "serializeLastProcessedZxid.enabled is false";
 
 /// Bytes that are read from the file at once.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Chunks that wait for the client.
 const CHUNKS_WAITING: usize = 2;
 
-/// Takes a snapshot and sends it, unless `streaming` is another word than `true`.
-pub(crate) async fn take_snapshot(state: &Arc<AdminState>, views: &ServerViews, request: &Parts) -> Response {
+/// Why no snapshot is taken for a caller.
+pub(crate) enum SnapshotDenied {
+    /// A key of the configuration turns it off.
+    Off(&'static str),
+    /// One snapshot passes per interval.
+    TooSoon { text: String, seconds: u64 },
+    /// Other snapshots are being written or sent, or the state keeps changing.
+    Busy(String),
+    /// The file could not be written.
+    Failed(String),
+}
+
+/// Takes a snapshot within the limits of all callers. The permit is for sending it.
+pub(crate) async fn write_snapshot(
+    state: &AdminState,
+    views: &ServerViews,
+) -> Result<(OperatorSnapshot, OwnedSemaphorePermit), SnapshotDenied> {
     if !state.config.snapshot_enabled {
-        return refusal(StatusCode::SERVICE_UNAVAILABLE, NAME, "admin.snapshot.enabled is false");
+        return Err(SnapshotDenied::Off("admin.snapshot.enabled is false"));
     }
     if !views.config().storage.snapshot_zxid_trailer {
-        let text = "serializeLastProcessedZxid.enabled is false";
-        return refusal(StatusCode::INTERNAL_SERVER_ERROR, NAME, text);
+        return Err(SnapshotDenied::Off(NO_TRAILER));
     }
     if let Err(wait) = state.snapshot_limiter.try_pass(Instant::now()) {
         views.admin_counters().snapshots_rate_limited.increment();
@@ -44,19 +59,31 @@ pub(crate) async fn take_snapshot(state: &Arc<AdminState>, views: &ServerViews, 
             "one snapshot per {} ms (admin.rateLimiterIntervalInMS); try again in {seconds} s",
             state.config.rate_limiter_interval.as_millis()
         );
-        let mut response = refusal(StatusCode::TOO_MANY_REQUESTS, NAME, &text);
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-        return response;
+        return Err(SnapshotDenied::TooSoon { text, seconds });
     }
     let Ok(stream) = state.snapshot_streams.clone().try_acquire_owned() else {
         state.snapshot_limiter.give_back();
-        let text = "other snapshots are being sent; try again later";
-        return refusal(StatusCode::SERVICE_UNAVAILABLE, NAME, text);
+        return Err(SnapshotDenied::Busy("other snapshots are being sent; try again later".to_owned()));
     };
+    match views.take_snapshot().await {
+        Ok(snapshot) => Ok((snapshot, stream)),
+        Err(refused) => {
+            state.snapshot_limiter.give_back();
+            let text = refused.to_string();
+            Err(match refused {
+                SnapshotRefusal::Busy | SnapshotRefusal::KeptChanging => SnapshotDenied::Busy(text),
+                SnapshotRefusal::Failed(_) => SnapshotDenied::Failed(text),
+            })
+        }
+    }
+}
+
+/// Takes a snapshot and sends it, unless `streaming` is another word than `true`.
+pub(crate) async fn take_snapshot(state: &Arc<AdminState>, views: &ServerViews, request: &Parts) -> Response {
     let streaming = query::first_value(request.uri.query(), "streaming");
     let is_streaming = streaming.is_none_or(|word| word.eq_ignore_ascii_case("true"));
-    match views.take_snapshot().await {
-        Ok(snapshot) => match send(&snapshot, stream, is_streaming) {
+    match write_snapshot(state, views).await {
+        Ok((snapshot, stream)) => match send(&snapshot, stream, is_streaming) {
             Ok(response) => response,
             Err(error) => {
                 state.snapshot_limiter.give_back();
@@ -64,14 +91,15 @@ pub(crate) async fn take_snapshot(state: &Arc<AdminState>, views: &ServerViews, 
                 refusal(StatusCode::INTERNAL_SERVER_ERROR, NAME, &text)
             }
         },
-        Err(refused) => {
-            state.snapshot_limiter.give_back();
-            let status = match refused {
-                SnapshotRefusal::Busy | SnapshotRefusal::KeptChanging => StatusCode::SERVICE_UNAVAILABLE,
-                SnapshotRefusal::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
-            };
-            refusal(status, NAME, &refused.to_string())
+        Err(SnapshotDenied::Off(NO_TRAILER)) => refusal(StatusCode::INTERNAL_SERVER_ERROR, NAME, NO_TRAILER),
+        Err(SnapshotDenied::Off(text)) => refusal(StatusCode::SERVICE_UNAVAILABLE, NAME, text),
+        Err(SnapshotDenied::TooSoon { text, seconds }) => {
+            let mut response = refusal(StatusCode::TOO_MANY_REQUESTS, NAME, &text);
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+            response
         }
+        Err(SnapshotDenied::Busy(text)) => refusal(StatusCode::SERVICE_UNAVAILABLE, NAME, &text),
+        Err(SnapshotDenied::Failed(text)) => refusal(StatusCode::INTERNAL_SERVER_ERROR, NAME, &text),
     }
 }
 

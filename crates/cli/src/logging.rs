@@ -191,6 +191,26 @@ pub(crate) fn start(arguments: &LogArguments, inputs: &ConfigInputs) -> Result<L
     Ok(LogControl { filter: handle, file, config, environment: environment.clone() })
 }
 
+/// Starts the log of a tool that runs for long and has no configuration. It goes to standard error, with the
+/// filter of `ZEBU_LOG`. Called once.
+///
+/// # Errors
+/// Says what is wrong with the settings.
+pub(crate) fn start_tool(format: LogFormat) -> Result<(), String> {
+    let named =
+        ["ZEBU_LOG", "RUST_LOG"].map(|name| (name.to_owned(), std::env::var(name).unwrap_or_default()));
+    let filter = read_filter(None, &Environment(named.into()))?;
+    let lines: Box<dyn Layer<_> + Send + Sync> = match format {
+        LogFormat::Text => fmt::layer().with_ansi(io::stderr().is_terminal()).with_writer(io::stderr).boxed(),
+        LogFormat::Json | LogFormat::Ecs => {
+            let names = if format == LogFormat::Ecs { JsonNames::Ecs } else { JsonNames::Plain };
+            fmt::layer().event_format(JsonLines { names, my_id: None }).with_writer(io::stderr).boxed()
+        }
+    };
+    let started = tracing_subscriber::registry().with(filter).with(lines).try_init();
+    started.map_err(|error| format!("the log cannot be started: {error}"))
+}
+
 /// The variable holds device and inode of the stream to journald. A process whose standard error was sent
 /// elsewhere inherits it too.
 fn is_own_stderr(stream: &str) -> bool {

@@ -1,6 +1,7 @@
 //! The one binary. Reads the command line, hands over to one file per command, and is the only place that
 //! turns an outcome into an exit status.
 
+mod admin_request;
 mod commands;
 mod config_arguments;
 mod config_file;
@@ -46,10 +47,14 @@ Examples:
   zebu ls /                           the same with localhost:2181
   zebu stat zk1:2181,zk2:2181         how servers are, refreshed
   zebu rebalance zk1:2181,zk2:2181    after a rolling restart: every server gets its share of the clients
+  zebu rolling-restart zk1:2181,zk2:2181,zk3:2181 --restart-command 'ssh {host} systemctl restart zebu'
+  zebu verify zk1:2181,zk2:2181       whether the trees of servers are equal
   zebu dev                            three servers on this machine, for trying things out
   zebu cert server                    a test CA and a certificate for TLS on this machine
   zebu log verify data/version-2/log.1
-  zebu snapshot summary data/version-2/snapshot.0";
+  zebu snapshot summary data/version-2/snapshot.0
+  zebu backup run --servers zk1:2181,zk2:2181 --to /backup
+  zebu backup restore /backup --to-time 2026-11-18T12:00:00Z --out data";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -61,11 +66,16 @@ enum Command {
     Check(commands::check::Check),
     Log(commands::log::Log),
     Snapshot(commands::snapshot::Snapshot),
+    Backup(Box<commands::backup::Backup>),
     Bench(Box<commands::bench::Bench>),
     Shell(commands::shell::Shell),
     Stat(commands::stat::Stat),
     Top(commands::top::Top),
+    Console(commands::console::Console),
     Rebalance(commands::rebalance::Rebalance),
+    Drain(commands::drain::Drain),
+    RollingRestart(Box<commands::rolling_restart::RollingRestart>),
+    Verify(Box<commands::verify::Verify>),
     Dev(commands::dev::Dev),
     Cert(commands::cert::Cert),
     Container(commands::container::Container),
@@ -100,11 +110,16 @@ fn main() -> ExitCode {
         Command::Check(command) => command.run(),
         Command::Log(command) => command.run(),
         Command::Snapshot(command) => command.run(),
+        Command::Backup(command) => command.run(),
         Command::Bench(command) => command.run(),
         Command::Shell(command) => command.run(),
         Command::Stat(command) => command.run(),
         Command::Top(command) => command.run(),
+        Command::Console(command) => command.run(),
         Command::Rebalance(command) => command.run(),
+        Command::Drain(command) => command.run(),
+        Command::RollingRestart(command) => command.run(),
+        Command::Verify(command) => command.run(),
         Command::Dev(command) => command.run(),
         Command::Cert(command) => command.run(),
         Command::Container(command) => command.run(),

@@ -67,7 +67,7 @@ const DIFFERENCES: &[(&str, Relation, &str)] = &[
         Frame,
         "there is no Java machine; settings are shown, secrets are hidden",
     ),
-    ("standalone-list", Frame, "shed_connections of 3.10 is there"),
+    ("standalone-list", Frame, "shed_connections of 3.10 and drain are there"),
     ("ensemble-no-quorum-monitor", Status(503), "JSON instead of a Java stack trace"),
     ("standalone-root", Status(404), "a short text instead of Jetty's page"),
     ("standalone-put-ruok", Status(405), "Allow says which methods there are"),

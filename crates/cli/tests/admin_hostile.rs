@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use admin_common::{AS_SUPER, SUPER_DIGEST, admin_port, connect, eventually, get, value};
-use common::{create_body, path_and_watch, resident_kib};
+use admin_common::{AS_SUPER, SUPER_DIGEST, admin_port, connect, eventually, exchange, get, request, value};
+use common::{create_body, monitored, path_and_watch, resident_kib};
 use zebu_proto::{Acl, OpCode};
 use zebu_testing::{RawClient, ServerProcess};
 
@@ -208,6 +208,24 @@ fn watch_memory(server: &ServerProcess, stop: &Arc<AtomicBool>) -> JoinHandle<u6
         }
         peak
     })
+}
+
+/// A port for both protocols counts each plain connection, and none with TLS.
+#[test]
+fn plain_connections_beside_tls_are_counted() {
+    let home = tempfile::tempdir().unwrap();
+    let server = server(home.path());
+    let address = admin_port(&server);
+    assert_eq!(monitored(&server, "insecure_admin_count"), 0);
+    for _ in 0..3 {
+        assert_eq!(get(address, "/commands/ruok").status, 200);
+    }
+    assert_eq!(monitored(&server, "insecure_admin_count"), 3);
+    let trust = std::fs::read_to_string(home.path().join("trust.pem")).unwrap();
+    let config = tls_common::client_config(&trust, None, &tls_common::BOTH_VERSIONS);
+    let client = tls_common::TlsClient::connect(address, &config).unwrap();
+    let answer = exchange(client.stream, &request("GET", "/commands/ruok", &[], ""));
+    assert_eq!((answer.status, monitored(&server, "insecure_admin_count")), (200, 3));
 }
 
 #[test]

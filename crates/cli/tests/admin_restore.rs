@@ -123,6 +123,20 @@ fn last_zxid(server: &ServerProcess) -> i64 {
     zebu_testing::four_letter::last_zxid(server.address(), Duration::from_secs(30)).unwrap().0
 }
 
+/// Waits until the audit log has so many lines about the whole state; returns the part behind the time.
+fn audited(file: &Path, count: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    eventually("the audit log has all lines", || {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        let about = text
+            .lines()
+            .filter(|line| line.contains("operation=snapshot") || line.contains("operation=restore"));
+        lines = about.map(|line| line[24..].replace(" o.a.z.a.Slf4jAuditLogger:", "")).collect();
+        lines.len() >= count
+    });
+    lines
+}
+
 /// Files of an upload or of an unfinished installation.
 fn leftovers(data_dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(data_dir.join("version-2")).unwrap();
@@ -525,4 +539,54 @@ fn an_ensemble_refuses_and_its_procedure_restores_all_servers() {
         drop(client);
     }
     drop(first);
+}
+
+/// Each attempt at the whole state has a line with the identity of its caller.
+#[test]
+fn snapshots_and_restores_are_in_the_audit_log() {
+    let home = tempfile::tempdir().unwrap();
+    let start = |name: &str, extra: bool| {
+        let server = server().line("admin.rateLimiterIntervalInMS=0").line("audit.enable=true");
+        let file = home.path().join(name);
+        let server = server.line(format!("zebu.audit.file={}", file.display()));
+        (server.line(format!("zebu.audit.extraEvents={extra}")).start().unwrap(), file)
+    };
+    let (server, file) = start("extra.log", true);
+    let address = admin_port(&server);
+    let snapshot = take_snapshot(address);
+    assert_eq!(get_as(address, "/commands/snapshot", "digest eve:pw").status, 403);
+    assert_eq!(get(address, "/commands/snapshot").status, 401);
+    assert_eq!(restore(address, b"no snapshot").status, 400);
+    restored(address, &snapshot);
+    let line = |level: &str, user: &str, operation: &str, result: &str| {
+        format!("{level} user=127.0.0.1{user}\tip=127.0.0.1\toperation={operation}\tresult={result}")
+    };
+    let mut expected = vec![
+        line("INFO", ",super", "snapshot", "success"),
+        line("ERROR", ",eve", "snapshot", "failure"),
+        line("ERROR", "", "snapshot", "failure"),
+        line("ERROR", ",super", "restore", "failure"),
+        line("INFO", ",super", "restore", "success"),
+    ];
+    assert_eq!(audited(&file, 5), expected);
+    // A caller that leaves in the middle of its body leaves a line, too.
+    let mut stream = connect(address);
+    let head = format!(
+        "POST /commands/restore HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {AS_SUPER}\r\n\
+         Content-Length: 1000\r\n\r\nbegun"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    eventually("the upload has begun", || !leftovers(&server.data_dir()).is_empty());
+    drop(stream);
+    expected.push(line("ERROR", ",super", "restore", "failure"));
+    assert_eq!(audited(&file, 6), expected);
+
+    // ZooKeeper has no such lines.
+    let (plain, file) = start("plain.log", false);
+    restored(admin_port(&plain), &take_snapshot(admin_port(&plain)));
+    let (mut client, _) = RawClient::open(plain.address()).unwrap();
+    create(&mut client, "/last", b"");
+    let text = || fs::read_to_string(&file).unwrap_or_default();
+    eventually("the write has its line", || text().contains("znode=/last"));
+    assert!(!text().contains("operation=snapshot") && !text().contains("operation=restore"), "{}", text());
 }

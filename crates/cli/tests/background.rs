@@ -84,6 +84,13 @@ fn command_line(pid: Pid) -> String {
     std::fs::read_to_string(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default()
 }
 
+/// Another process copies. If this one had the copy open for writing, a program that a parallel test starts
+/// would inherit it, and the copy could not be executed ("text file busy").
+fn copy_program(from: &str, to: &Path) {
+    let status = Command::new("cp").arg("--").arg(from).arg(to).status().unwrap();
+    assert!(status.success(), "{from} cannot be copied to {}", to.display());
+}
+
 /// A process that is no Zebu server, under a given name.
 struct OtherProcess(Child, #[expect(dead_code, reason = "keeps the program")] TempDir);
 
@@ -92,7 +99,7 @@ impl OtherProcess {
         // A shell that waits, under another name: it shows its words as its command line.
         let directory = tempfile::tempdir().unwrap();
         let binary = directory.path().join(name);
-        std::fs::copy("/bin/sh", &binary).unwrap();
+        copy_program("/bin/sh", &binary);
         let mut command = Command::new(binary);
         command.arg0(name).args(["-c", "read line", name]).args(further).stdin(Stdio::piped());
         OtherProcess(command.spawn().unwrap(), directory)
@@ -115,7 +122,7 @@ fn a_server_is_found_again_after_its_binary_got_another_name() {
     let home = Home::new();
     let (old, new) = (home.directory.path().join("zebu-0.1.0"), home.directory.path().join("zebu-0.2.0"));
     for binary in [&old, &new] {
-        std::fs::copy(ZEBU, binary).unwrap();
+        copy_program(ZEBU, binary);
     }
     let (text, status) = heard(&home.command(&old, "start").output().unwrap());
     assert_eq!((text.as_str(), status), ("Starting zookeeper ... STARTED\n", Some(0)));

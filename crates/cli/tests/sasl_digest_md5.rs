@@ -14,69 +14,6 @@ use zebu_testing::{RawClient, Received};
 
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-fn bob() -> DigestResponse {
-    DigestResponse::of("bob", "bobsecret")
-}
-
-/// The second token of a case; `None` is the null token.
-fn token_of(case: &str, nonce: &str) -> Option<Vec<u8>> {
-    let response = match case {
-        "good" | "first token not empty (ignored)" | "a further token after success" => bob(),
-        "create between the two rounds" => bob(),
-        "wrong password" => DigestResponse::of("bob", "wrong"),
-        "unknown user" => DigestResponse::of("nouser", ""),
-        "realm missing" => bob().without("realm"),
-        "realm other" => bob().set("realm", "\"other\""),
-        "qop missing" => bob().without("qop"),
-        "qop=\"auth\" quoted" => bob().set("qop", "\"auth\""),
-        "qop=auth-int" => bob().set("qop", "auth-int"),
-        "nc missing" => bob().without("nc"),
-        "nc=00000002, hash made with 00000001" => bob().set("nc", "00000002"),
-        // Every other hash is wrong.
-        "nc=00000002, hash made with 00000002" => {
-            bob().set("nc", "00000002").set("response", &"0".repeat(32))
-        }
-        "extra directive nonce-count=00000002" => bob().tail(",nonce-count=00000002"),
-        "nonce other" => bob().set("nonce", "\"AAAA\""),
-        "nonce missing" => bob().without("nonce"),
-        "cnonce missing" => bob().without("cnonce"),
-        "response missing" => bob().without("response"),
-        "username missing" => bob().without("username"),
-        "digest-uri in upper case, hash made with it" => bob().uri("ZOOKEEPER/ZK-SASL-MD5"),
-        "digest-uri zookeeper/localhost" => bob().uri("zookeeper/localhost"),
-        "digest-uri missing" => bob().without("digest-uri"),
-        "charset missing" => bob().without("charset"),
-        "charset=UTF-8" => bob().set("charset", "UTF-8"),
-        "charset=iso-8859-1" => bob().set("charset", "iso-8859-1"),
-        "maxbuf missing" => bob().without("maxbuf"),
-        "maxbuf=abc" => bob().set("maxbuf", "abc"),
-        "username twice" => bob().tail(",username=\"bob\""),
-        "unknown directive foo=\"bar\"" => bob().tail(",foo=\"bar\""),
-        "trailing comma" => bob().tail(","),
-        "empty elements and blanks: ' , ,foo = bar'" => bob().tail(" , ,foo = bar"),
-        "unterminated quote" => bob().tail(",foo=\"bar"),
-        "authzid=bob" => bob().authzid("bob"),
-        "authzid=super (ignored)" => bob().authzid("super"),
-        "authzid empty" => bob().authzid(""),
-        "directive name USERNAME" => bob().rename("username", "USERNAME"),
-        "directive without value ',aaa' at the end" => bob().tail(",aaa"),
-        "response token longer than 4096 bytes" => bob().tail(&format!(",foo=\"{}\"", "x".repeat(4096))),
-        "token 00 01 02" => return Some(vec![0, 1, 2]),
-        "empty second token" => return Some(Vec::new()),
-        "token null (length -1)" => return None,
-        "user mü€, password pässwörd" => DigestResponse::of("mü€", "pässwörd"),
-        "user weird, password a\"b\\c,d=e" => DigestResponse::of("weird", "a\"b\\c,d=e"),
-        "user empty, empty password" => DigestResponse::of("empty", ""),
-        "user al@ice (no rule applies), no authzid" => DigestResponse::of("al@ice", "alicesecret"),
-        "user al@ice, authzid=super: DEFECT, must be refused by us" => {
-            DigestResponse::of("al@ice", "alicesecret").authzid("super")
-        }
-        "user super (superUser=super)" => DigestResponse::of("super", "adminsecret"),
-        other => panic!("no token for case {other}"),
-    };
-    Some(response.token(nonce))
-}
-
 fn expect_closed(client: &mut RawClient, what: &str) {
     assert_eq!(client.receive(TIME_LIMIT).expect(what), Received::Closed, "{what}");
 }

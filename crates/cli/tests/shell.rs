@@ -289,6 +289,18 @@ fn deleteall_in_batches_and_one_by_one() {
 }
 
 #[test]
+fn children_in_pages() {
+    let shell = Shell::start();
+    shell.session("create /t\ncreate /t/c\ncreate /t/a\ncreate /t/d\ncreate /t/b\n").expect_done();
+    assert_eq!(shell.run(&["ls", "--page", "3", "/t"]).out, "[a, b, c]\n");
+    assert_eq!(shell.run(&["ls", "--page", "3", "--after", "c", "/t"]).out, "[d]\n");
+    assert_eq!(shell.run(&["ls", "--page", "3", "--after", "d", "/t"]).out, "[]\n");
+    assert_eq!(shell.run(&["ls", "--page", "0", "/t"]).status, 1);
+    assert_eq!(shell.run(&["ls", "--after", "a", "/t"]).status, 1);
+    assert_eq!(shell.run(&["ls", "--page", "3", "/none"]).error, "Node does not exist: /none\n");
+}
+
+#[test]
 fn failures_that_zkcli_hides_are_told() {
     let shell = Shell::start();
     shell.session("create /h\ncreate /h/x\ncreate /h/x/y\nsetAcl /h/x world:anyone:crw\n").expect_done();

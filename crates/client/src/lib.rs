@@ -36,14 +36,14 @@ pub mod core;
 mod net;
 pub mod path;
 
-pub use zebu_proto::client::{CreateMode, Freshness};
+pub use zebu_proto::client::{ChangeKind, CreateMode, CreatedOwner, Freshness};
 pub use zebu_proto::{Acl, ErrorCode, Id, Permissions, SessionId, Stat, Zxid};
 
 pub use crate::api::*;
 pub use crate::core::{
     Cause, ConnectStringError, EventKind, KerberosFault, KerberosHostNames, KerberosLogin, ReadOnlyServers,
-    SaslLogin, SaslRefusal, ServerAddress, ServerList, SessionCredentials, SessionInfo, SessionPolicy,
-    SessionState, SessionStatus, WatchEvent,
+    SaslLogin, SaslRefusal, ServerAddress, ServerList, ServerMoves, SessionCredentials, SessionInfo,
+    SessionPolicy, SessionState, SessionStatus, WatchEvent,
 };
 pub use crate::net::{
     ConnectionFailure, ConnectionFailures, Connector, HostNames, TcpConnector, Tls, TlsConnector, TlsError,

@@ -12,6 +12,7 @@ const OCTAVES: u32 = 32 - EXACT.ilog2();
 pub(crate) const BUCKETS: usize = (EXACT + OCTAVES * SUB_BUCKETS) as usize;
 
 /// The bucket of a value. Values above `u32::MAX` share the last bucket.
+#[inline]
 pub(crate) fn bucket_of(value: u64) -> u16 {
     let value = u32::try_from(value).unwrap_or(u32::MAX);
     if value < EXACT {

@@ -91,7 +91,16 @@ impl LatencyDelta {
         }
     }
 
+    #[inline]
     fn add_key(&mut self, key: u16) {
+        if self.keys[0] == key && self.counts[0] > 0 {
+            self.counts[0] += 1;
+        } else {
+            self.add_other_key(key);
+        }
+    }
+
+    fn add_other_key(&mut self, key: u16) {
         let has = |slot: &usize| self.counts[*slot] == 0 || self.keys[*slot] == key;
         let slot = (0..SLOTS).find(has).unwrap_or_else(|| self.nearest(key));
         if self.counts[slot] == 0 {

@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 
 use crate::keyed::{KEYS_MAX, OTHER_KEY};
-use crate::summary::{Summary, SummarySnapshot};
+use crate::summary::{SampleRun, Summary, SummarySnapshot};
 
 /// Slots of the hash table; namespaces beyond `KEYS_MAX` share one, so it is at most half full.
 const SLOTS: usize = 2 * KEYS_MAX;
@@ -33,6 +33,13 @@ impl Namespace {
     fn named(name: &str) -> Namespace {
         Namespace { name: name.into(), reads: Summary::default(), writes: Summary::default() }
     }
+}
+
+/// Writes in a row to one namespace, not recorded yet. The caller flushes it at the end of a batch.
+#[derive(Debug, Default)]
+pub struct WriteRun {
+    namespace: Option<NamespaceId>,
+    bytes: SampleRun,
 }
 
 /// Snapshots of namespaces by name.
@@ -72,9 +79,16 @@ impl NamespaceTable {
     }
 
     /// Whether a path is in this namespace.
+    #[inline]
     pub fn contains(&self, id: NamespaceId, path: &str) -> bool {
         let Some(namespace) = self.slots[usize::from(id.0)].get() else { return false };
-        name_of(path).is_some_and(|name| *name == *namespace.name)
+        // Each read comes here: the known name is compared in place, and no end of the component is searched.
+        let (path, name) = (path.as_bytes(), namespace.name.as_bytes());
+        id != NamespaceId::OTHER
+            && path.len() > name.len()
+            && path[0] == b'/'
+            && path[1..=name.len()] == *name
+            && path.get(1 + name.len()).is_none_or(|byte| *byte == b'/')
     }
 
     /// Adds `count` reads with these bytes together.
@@ -84,10 +98,22 @@ impl NamespaceTable {
         }
     }
 
-    /// Adds a write.
-    pub fn record_write(&self, path: &str, bytes: u64) {
-        if let Some(id) = self.of(path) {
-            self.get(id).writes.record(bytes);
+    /// Adds a write to a run. Another namespace than before records the earlier ones.
+    #[inline]
+    pub fn add_write(&self, run: &mut WriteRun, path: &str, bytes: u64) {
+        if !run.namespace.is_some_and(|id| self.contains(id, path)) {
+            self.flush_writes(run);
+            run.namespace = self.of(path);
+        }
+        if let Some(id) = run.namespace {
+            run.bytes.add(&self.get(id).writes, bytes);
+        }
+    }
+
+    /// Records the writes of a run.
+    pub fn flush_writes(&self, run: &mut WriteRun) {
+        if let Some(id) = run.namespace {
+            run.bytes.flush(&self.get(id).writes);
         }
     }
 
@@ -136,15 +162,26 @@ fn name_of(path: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
+    fn write(table: &NamespaceTable, path: &str, bytes: u64) {
+        let mut run = WriteRun::default();
+        table.add_write(&mut run, path, bytes);
+        table.flush_writes(&mut run);
+    }
+
     #[test]
     fn reads_and_writes_count_by_first_component() {
         let table = NamespaceTable::new(7);
         assert_eq!(table.of("/"), None);
         let app = table.of("/app/a/b").unwrap();
         assert_eq!(table.of("/app"), Some(app));
-        assert!(table.contains(app, "/app/x") && !table.contains(app, "/apple"));
+        for (path, is_in) in
+            [("/app", true), ("/app/x", true), ("/apple", false), ("/ap", false), ("/", false)]
+        {
+            assert_eq!(table.contains(app, path), is_in, "{path}");
+        }
+        assert!(!table.contains(app, "") && !table.contains(app, "xapp/x"));
         table.record_reads(app, 3, 30);
-        table.record_write("/locks/1", 12);
+        write(&table, "/locks/1", 12);
         let (reads, writes) = table.snapshot(0);
         assert_eq!((reads.len(), &*reads[0].0, reads[0].1.total_sum), (1, "app", 30));
         assert_eq!((writes.len(), &*writes[0].0, writes[0].1.total_sum), (1, "locks", 12));
@@ -153,17 +190,34 @@ mod tests {
     }
 
     #[test]
+    fn writes_in_turn_stay_with_their_namespaces() {
+        let table = NamespaceTable::new(7);
+        let mut run = WriteRun::default();
+        for path in ["/a/1", "/a/2", "/b", "/a", "/b/1", "/", "/b/2"] {
+            table.add_write(&mut run, path, 10);
+        }
+        table.add_write(&mut run, "/b/2", 30);
+        table.flush_writes(&mut run);
+        table.flush_writes(&mut run);
+        let (_, writes) = table.snapshot(0);
+        let counts: Vec<_> =
+            writes.iter().map(|(name, snapshot)| (&**name, snapshot.count, snapshot.sum)).collect();
+        assert_eq!(counts, [("a", 3, 30), ("b", 4, 60)]);
+        assert_eq!((writes[1].1.min, writes[1].1.max), (10, 30), "each write has its own length");
+    }
+
+    #[test]
     fn many_names_share_one() {
         let table = NamespaceTable::new(7);
         for number in 0..5000 {
-            table.record_write(&format!("/n{number}/x"), 1);
+            write(&table, &format!("/n{number}/x"), 1);
         }
         let (_, writes) = table.snapshot(0);
         assert!(writes.len() <= SLOTS + 1, "{}", writes.len());
         let other = writes.iter().find(|(name, _)| **name == *OTHER_KEY).unwrap();
         assert!(other.1.total_count >= (5000 - SLOTS) as u64);
         assert_eq!(writes.iter().map(|(_, snapshot)| snapshot.total_count).sum::<u64>(), 5000);
-        table.record_write(&format!("/{}", "n".repeat(1000)), 1);
+        write(&table, &format!("/{}", "n".repeat(1000)), 1);
         assert_eq!(table.snapshot(0).1.len(), writes.len());
     }
 }

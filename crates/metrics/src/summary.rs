@@ -221,30 +221,57 @@ impl SummarySnapshot {
 #[derive(Debug)]
 pub struct Runs<'a> {
     summary: &'a Summary,
+    run: SampleRun,
+}
+
+/// Equal samples in a row, not recorded yet. Its owner flushes it at the end of a batch.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SampleRun {
     value: u64,
     count: u64,
+}
+
+impl SampleRun {
+    /// Adds a sample. The summary must be the same until the next flush.
+    #[inline]
+    pub fn add(&mut self, summary: &Summary, value: u64) {
+        if value != self.value {
+            self.flush(summary);
+            self.value = value;
+        }
+        self.count += 1;
+    }
+
+    /// Adds elapsed milliseconds. A negative time comes from a clock that was set back, and is left out.
+    #[inline]
+    pub fn add_elapsed(&mut self, summary: &Summary, elapsed_ms: i64) {
+        if let Ok(value) = u64::try_from(elapsed_ms) {
+            self.add(summary, value);
+        }
+    }
+
+    /// Records the samples.
+    pub fn flush(&mut self, summary: &Summary) {
+        summary.record_n(self.value, std::mem::take(&mut self.count));
+    }
 }
 
 impl<'a> Runs<'a> {
     /// Begins without a sample. The last run is recorded when this is dropped.
     pub fn of(summary: &'a Summary) -> Runs<'a> {
-        Runs { summary, value: 0, count: 0 }
+        Runs { summary, run: SampleRun::default() }
     }
 
     /// Adds a difference of two times; a negative one is left out.
+    #[inline]
     pub fn record_elapsed(&mut self, elapsed_ms: i64) {
-        let Ok(value) = u64::try_from(elapsed_ms) else { return };
-        if value != self.value {
-            self.summary.record_n(self.value, self.count);
-            (self.value, self.count) = (value, 0);
-        }
-        self.count += 1;
+        self.run.add_elapsed(self.summary, elapsed_ms);
     }
 }
 
 impl Drop for Runs<'_> {
     fn drop(&mut self) {
-        self.summary.record_n(self.value, self.count);
+        self.run.flush(self.summary);
     }
 }
 

@@ -5,18 +5,28 @@
 //! [`Replica::receive`](crate::Replica::receive) and sends the bytes of the outbox.
 
 mod auth_failures;
+mod connect;
+mod feeds;
 mod fences;
+mod leaving;
+mod listings;
+mod lookup;
 mod observed;
+mod queued_paths;
 mod slot;
 
+pub(crate) use leaving::Departure;
+pub use lookup::Connections;
 pub(crate) use slot::{RequestMeta, RequestSlot, SlotWork, WriteSlot};
 
 use std::collections::VecDeque;
 
+use leaving::Leaving;
+use observed::Observed;
 use zebu_metrics::RequestClass;
-use zebu_proto::client::ReplyHeader;
 use zebu_proto::client::connect::{ConnectResponse, ReadOnlyField};
 use zebu_proto::client::watch::{EventType, WatcherEvent};
+use zebu_proto::client::{ConnectRequest, ReplyHeader};
 use zebu_proto::frame::{begin_frame, finish_frame, write_frame};
 use zebu_proto::jute::encode_buffer;
 use zebu_proto::{ErrorCode, Jute, OpCode, SessionId, Xid, Zxid};
@@ -29,7 +39,6 @@ use crate::prepared_reply::{PreparedReply, ReplyContent, ReplyZxid};
 use crate::sasl::SaslExchange;
 use crate::serving_mode::ServingMode;
 use crate::stats::{ConnectionStats, StatsDelta};
-use crate::traffic::TrafficReport;
 
 /// The number of a connection. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,8 +79,12 @@ pub enum DisconnectReason {
     AheadOfServer,
     /// Too many sessions at a time, or too many bytes of large requests.
     Throttled,
+    /// No quorum has room on its disks for a new session.
+    NoRoom,
     /// The connection was shed so that clients are balanced over the servers.
     Shed,
+    /// This server stops, and nothing was outstanding: the client continues on another server.
+    Drained,
     /// This server does not serve clients: the ensemble has no leader, or this server has lost it.
     NotServing,
     /// The committed transaction does not match the pending request. This happens when a client restarts its
@@ -89,7 +102,9 @@ pub enum DisconnectReason {
 pub(crate) struct ServingTerm {
     pub(crate) mode: ServingMode,
     /// Incremented each time that this server begins to serve.
-    pub(crate) term: u64,
+    pub(crate) term: u32,
+    /// Whether requests keep their bytes, so that the next leader can get them.
+    pub(crate) keeps_requests: bool,
 }
 
 /// The session of a connection.
@@ -117,18 +132,27 @@ pub struct ClientConnection {
     /// Counters for reports.
     pub stats: ConnectionStats,
     pub(crate) serving_term: ServingTerm,
+    /// Kept only while connections outlive their leader.
+    unanswered_connect: Option<Box<ConnectRequest>>,
     unreported_stats: StatsDelta,
     slots: VecDeque<RequestSlot>,
     first_slot: u64,
     waiting_reads: u16,
     /// Whether a shared fence is on its way to the core, which has not begun it.
     is_fence_submitted: bool,
+    /// Whether the client has read what ClickHouse can use here. It expects the replies of its own server.
+    pub(crate) is_clickhouse: bool,
+    leaving: Leaving,
+    /// Whether the client has said that it understands pushes of feeds.
+    takes_feeds: bool,
     /// Bytes of the requests in slots. One request may exceed the limit.
     waiting_bytes: u32,
     outbox: Vec<u8>,
     /// The SASL exchange, from its first token on.
     pub(crate) sasl: Option<Box<SaslExchange>>,
-    traffic: Option<Box<TrafficReport>>,
+    observed: Option<Box<Observed>>,
+    /// Requests up to the next sample, itself included; zero before the first request.
+    until_sample: u32,
 }
 
 impl ClientConnection {
@@ -146,16 +170,21 @@ impl ClientConnection {
             credentials,
             touched_ms: now_ms,
             stats: ConnectionStats::new(established_ms),
-            serving_term: ServingTerm { mode: ServingMode::Standalone, term: 0 },
+            serving_term: ServingTerm { mode: ServingMode::Standalone, term: 0, keeps_requests: false },
+            unanswered_connect: None,
             unreported_stats: StatsDelta::default(),
             slots: VecDeque::new(),
             first_slot: 0,
             waiting_reads: 0,
             is_fence_submitted: false,
+            is_clickhouse: false,
+            leaving: Leaving::No { can_move: false },
+            takes_feeds: false,
             waiting_bytes: 0,
             outbox: Vec::new(),
             sasl: None,
-            traffic: None,
+            observed: None,
+            until_sample: 0,
         }
     }
 
@@ -172,6 +201,7 @@ impl ClientConnection {
             && usize::from(self.waiting_reads) < WAITING_READS_MAX
             && self.outbox.len() < outbox_bytes_max
             && !self.awaits_sasl_mechanism()
+            && !self.awaits_listing()
     }
 
     /// The number of unsent bytes.
@@ -231,7 +261,9 @@ impl ClientConnection {
     pub fn close(&mut self, reason: DisconnectReason) {
         if !matches!(self.phase, ConnectionPhase::Closed(_)) {
             self.phase = ConnectionPhase::Closed(reason);
+            self.unanswered_connect = None;
             self.slots.clear();
+            self.forget_paths();
             self.waiting_reads = 0;
             self.waiting_bytes = 0;
             self.outbox = Vec::new();
@@ -257,6 +289,7 @@ impl ClientConnection {
             return;
         }
         self.phase = ConnectionPhase::Serving;
+        self.unanswered_connect = None;
         self.serving_term = serving_term;
         self.session = Some(session);
         self.touched_ms = now_ms;
@@ -283,6 +316,7 @@ impl ClientConnection {
 
     fn reject_with(&mut self, response: &ConnectResponse) {
         if self.phase == ConnectionPhase::Handshake {
+            self.unanswered_connect = None;
             self.push_frame(|out| response.encode(out));
             self.drain();
         }
@@ -393,7 +427,7 @@ impl ClientConnection {
     /// Removes the first slot if it needs no transaction.
     pub(crate) fn pop_ready(&mut self) -> Option<RequestSlot> {
         match self.slots.front()?.work {
-            SlotWork::Write(..) | SlotWork::Fenced { .. } => None,
+            SlotWork::Write(..) | SlotWork::Fenced { .. } | SlotWork::Listing(_) => None,
             SlotWork::Read(..) | SlotWork::Reply(_) => self.pop_front(),
         }
     }
@@ -406,9 +440,7 @@ impl ClientConnection {
         }
         assert_eq!(self.first_slot, number, "writes of one connection finish in order");
         match self.pop_front() {
-            Some(RequestSlot { meta, work: SlotWork::Write(shape, path) }) => {
-                Some(WriteSlot { meta, shape, path })
-            }
+            Some(RequestSlot { meta, work: SlotWork::Write(shape) }) => Some(WriteSlot { meta, shape }),
             other => panic!("slot {number} holds a write, found {other:?}"),
         }
     }
@@ -436,6 +468,7 @@ impl ClientConnection {
         let slot = self.slots.pop_front()?;
         self.first_slot += 1;
         self.waiting_bytes -= slot.meta.bytes;
+        self.leave_path(slot.meta.path_bytes);
         if slot.work.is_read() {
             self.waiting_reads -= 1;
         }
@@ -462,14 +495,4 @@ impl ClientConnection {
         self.unreported_stats.latency.add(latency_ms);
         self.unreported_stats.record_response(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
-}
-
-/// All connections of a server, by number. The server locks them one at a time; the simulator owns them.
-pub trait Connections {
-    /// Runs `action` on a connection; `None` if it is closed.
-    fn with<R>(
-        &mut self,
-        connection: ConnectionId,
-        action: impl FnOnce(&mut ClientConnection) -> R,
-    ) -> Option<R>;
 }

@@ -44,11 +44,20 @@ pub const SASL_EXCHANGE_MS_MAX: i64 = 30_000;
 /// node thirty thousand times.
 pub const MULTI_READ_BYTES_MAX: usize = 16 << 20;
 
-/// Number of children from which the encoded listing of a node is cached.
+/// Number of children from which the encoded listing of a node is cached as a long one.
 pub const CACHED_LISTING_CHILDREN_MIN: usize = 10_000;
 
-/// Bytes of the longest encoded listing that is cached. The cache holds one listing.
+/// Bytes of the longest encoded listing that is cached. The cache holds one long listing.
 pub const CACHED_LISTING_BYTES_MAX: usize = 64 << 20;
+
+/// Number of children from which the encoded listing of a node is cached as a short one.
+pub const SHORT_LISTING_CHILDREN_MIN: usize = 8;
+
+/// Bytes of the longest encoded listing that is cached as a short one.
+pub const SHORT_LISTING_BYTES_MAX: usize = 16 << 10;
+
+/// Number of short listings in the cache.
+pub const SHORT_LISTINGS_MAX: usize = 64;
 
 /// Ended sessions that a leader with local sessions remembers. Learners hear of an end within moments.
 pub const ENDED_SESSIONS_MAX: usize = 16_384;

@@ -1,17 +1,19 @@
-//! Caches the encoded children of one large node while they do not change. Encoding a million names takes
-//! long under the shared lock, and clients tend to request the same listing together. The caller checks
-//! permissions and registers watches.
+//! Caches the encoded children of nodes while they do not change: of one node with very many, whose encoding
+//! takes long under the shared lock while clients tend to request it together, and of few with some. The
+//! caller checks permissions and registers watches.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use zebu_tree::NodeRef;
 
-use crate::limits::{CACHED_LISTING_BYTES_MAX, CACHED_LISTING_CHILDREN_MIN};
+use crate::limits::{
+    CACHED_LISTING_BYTES_MAX, CACHED_LISTING_CHILDREN_MIN, SHORT_LISTING_BYTES_MAX,
+    SHORT_LISTING_CHILDREN_MIN, SHORT_LISTINGS_MAX,
+};
 
 /// The version of a node's children. Each change of them has its own transaction, which becomes the pzxid.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ListingVersion {
-    path: Box<str>,
     czxid: i64,
     pzxid: i64,
     cversion: i32,
@@ -20,14 +22,27 @@ struct ListingVersion {
 
 #[derive(Debug)]
 struct CachedListing {
+    path: Box<str>,
     version: ListingVersion,
     /// `None` until the same version is requested again: a listing that always changes is not worth a copy.
     encoded: Option<Arc<[u8]>>,
 }
 
-/// Holds at most one listing.
-#[derive(Debug, Default)]
-pub(crate) struct ListingCache(Mutex<Option<CachedListing>>);
+type ListingPlace = Mutex<Option<CachedListing>>;
+
+/// Holds one long listing and some short ones.
+#[derive(Debug)]
+pub(crate) struct ListingCache {
+    long: ListingPlace,
+    /// A node's place follows from its czxid.
+    short: [ListingPlace; SHORT_LISTINGS_MAX],
+}
+
+impl Default for ListingCache {
+    fn default() -> ListingCache {
+        ListingCache { long: Mutex::default(), short: std::array::from_fn(|_| Mutex::default()) }
+    }
+}
 
 impl ListingCache {
     /// Appends the children of a node: from the cache, or with `encode`.
@@ -39,14 +54,15 @@ impl ListingCache {
         encode: impl FnOnce(&NodeRef<'_>, &mut Vec<u8>),
     ) {
         let children = node.num_children();
-        if children < CACHED_LISTING_CHILDREN_MIN {
+        if children < SHORT_LISTING_CHILDREN_MIN {
             return encode(node, out);
         }
         let stat = node.persisted();
         let (czxid, pzxid, cversion) = (stat.czxid, stat.pzxid, stat.cversion);
-        let version = ListingVersion { path: path.into(), czxid, pzxid, cversion, children };
-        let known = match &*self.lock() {
-            Some(CachedListing { version: known, encoded }) if *known == version => Some(encoded.clone()),
+        let version = ListingVersion { czxid, pzxid, cversion, children };
+        let (place, bytes_max) = self.place(&version);
+        let known = match &*place.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(known) if known.version == version && *known.path == *path => Some(known.encoded.clone()),
             _ => None,
         };
         if let Some(Some(encoded)) = &known {
@@ -55,18 +71,29 @@ impl ListingCache {
         }
         let start = out.len();
         encode(node, out);
-        let is_kept = known.is_some() && out.len() - start <= CACHED_LISTING_BYTES_MAX;
+        let is_kept = known.is_some() && out.len() - start <= bytes_max;
+        if known.is_some() && !is_kept {
+            return;
+        }
         let encoded = is_kept.then(|| Arc::from(&out[start..]));
-        *self.lock() = Some(CachedListing { version, encoded });
+        *place.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(CachedListing { path: path.into(), version, encoded });
+    }
+
+    /// The place of a listing, and its longest content.
+    fn place(&self, version: &ListingVersion) -> (&ListingPlace, usize) {
+        if version.children >= CACHED_LISTING_CHILDREN_MIN {
+            return (&self.long, CACHED_LISTING_BYTES_MAX);
+        }
+        let at = version.czxid as u64 % SHORT_LISTINGS_MAX as u64;
+        (&self.short[at as usize], SHORT_LISTING_BYTES_MAX)
     }
 
     /// Empties the cache because the tree was replaced.
     pub(crate) fn clear(&self) {
-        *self.lock() = None;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<CachedListing>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        for place in self.short.iter().chain([&self.long]) {
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
     }
 }
 
@@ -140,5 +167,29 @@ mod tests {
         assert_eq!(listed.is_encoded_times("/a", 3), [true, true, false]);
         listed.cache.clear();
         assert_eq!(listed.is_encoded_times("/a", 3), [true, true, false]);
+    }
+
+    #[test]
+    fn short_listings_have_places_of_their_own() {
+        let mut listed = Listed { tree: Tree::new(TreeOptions::default()), cache: ListingCache::default() };
+        for parent in ["/a", "/b"] {
+            listed.create(parent);
+            for number in 0..SHORT_LISTING_CHILDREN_MIN {
+                listed.create(&format!("{parent}/{number}"));
+            }
+        }
+        for path in ["/a", "/b"] {
+            assert_eq!(listed.is_encoded_times(path, 3), [true, true, false], "{path}");
+        }
+        assert!(!listed.is_encoded("/a") && !listed.is_encoded("/b"));
+        listed.create("/a/new");
+        assert_eq!(listed.is_encoded_times("/a", 3), [true, true, false]);
+        assert!(!listed.is_encoded("/b"), "only the changed one is encoded again");
+        listed.apply(&Txn::Delete("/a/new".into()));
+        assert_eq!(listed.is_encoded_times("/a", 3), [true, true, false]);
+        listed.cache.clear();
+        assert_eq!(listed.is_encoded_times("/b", 3), [true, true, false]);
+        listed.create(&format!("/a/{}", "x".repeat(SHORT_LISTING_BYTES_MAX)));
+        assert_eq!(listed.is_encoded_times("/a", 4), [true; 4], "too long for a place");
     }
 }

@@ -1,6 +1,6 @@
 //! Measured values of the node and its replica. They only count: no decision depends on them.
 
-use zebu_metrics::{Counter, KeyedCounters, NamespaceTable, Summary};
+use zebu_metrics::{Counter, KeyedCounters, NamespaceTable, Summary, WriteRun};
 use zebu_proto::client::watch::EventType;
 use zebu_proto::txn::{Txn, TxnEntry};
 
@@ -43,14 +43,40 @@ pub struct NodeMetrics {
     pub connections_kept: Counter,
     /// Kept connections that were served again under the next leader.
     pub connections_continued: Counter,
+    /// Hellos of clients that can be asked to move.
+    pub client_hellos: Counter,
+    /// Connections that a stopping server has closed at a quiet moment.
+    pub connections_drained: Counter,
+    /// Clients that left a stopping server after they were asked to move.
+    pub clients_moved: Counter,
     /// Requests without an answer that were sent to the next leader.
     pub requests_repeated: Counter,
     /// Requests refused because their connection watches too many paths.
     pub watches_refused: Counter,
     /// Reads that waited until the state was fresh enough.
     pub fenced_reads: Counter,
+    /// Answered pages and scans.
+    pub listing_pages: Counter,
+    /// Slices of work for pages and scans that could not be answered at once.
+    pub listing_slices: Counter,
+    /// Nodes that deltree requests of this server's clients deleted.
+    pub tree_deletes: Counter,
+    /// Requests of ClickHouse Keeper, refused ones included.
+    pub keeper_requests: Counter,
     /// Checks for these reads; many reads share one.
     pub read_checks: Counter,
+    /// Requests refused because no quorum has room on its disks.
+    pub growth_refused: Counter,
+    /// Feeds that clients opened.
+    pub feeds_opened: Counter,
+    /// Transactions that feeds showed.
+    pub feed_records: Counter,
+    /// Bytes that feeds pushed.
+    pub feed_bytes: Counter,
+    /// Reads of the log for feeds that were behind.
+    pub feed_log_reads: Counter,
+    /// Feeds that ended because transactions were missing here.
+    pub feeds_purged: Counter,
     /// Prepared changes.
     pub changes_queued: Counter,
     /// Prepared changes that were applied.
@@ -82,10 +108,23 @@ impl NodeMetrics {
             stale_requests: Counter::default(),
             connections_kept: Counter::default(),
             connections_continued: Counter::default(),
+            client_hellos: Counter::default(),
+            connections_drained: Counter::default(),
+            clients_moved: Counter::default(),
             requests_repeated: Counter::default(),
             watches_refused: Counter::default(),
             fenced_reads: Counter::default(),
+            listing_pages: Counter::default(),
+            listing_slices: Counter::default(),
+            tree_deletes: Counter::default(),
+            keeper_requests: Counter::default(),
             read_checks: Counter::default(),
+            growth_refused: Counter::default(),
+            feeds_opened: Counter::default(),
+            feed_records: Counter::default(),
+            feed_bytes: Counter::default(),
+            feed_log_reads: Counter::default(),
+            feeds_purged: Counter::default(),
             changes_queued: Counter::default(),
             changes_removed: Counter::default(),
             quota_exceeded: KeyedCounters::default(),
@@ -114,10 +153,23 @@ impl NodeMetrics {
             stale_requests,
             connections_kept,
             connections_continued,
+            client_hellos,
+            connections_drained,
+            clients_moved,
             requests_repeated,
             watches_refused,
             fenced_reads,
+            listing_pages,
+            listing_slices,
+            tree_deletes,
+            keeper_requests,
             read_checks,
+            growth_refused,
+            feeds_opened,
+            feed_records,
+            feed_bytes,
+            feed_log_reads,
+            feeds_purged,
             changes_queued,
             changes_removed,
             quota_exceeded,
@@ -146,10 +198,23 @@ impl NodeMetrics {
             stale_requests,
             connections_kept,
             connections_continued,
+            client_hellos,
+            connections_drained,
+            clients_moved,
             requests_repeated,
             watches_refused,
             fenced_reads,
+            listing_pages,
+            listing_slices,
+            tree_deletes,
+            keeper_requests,
             read_checks,
+            growth_refused,
+            feeds_opened,
+            feed_records,
+            feed_bytes,
+            feed_log_reads,
+            feeds_purged,
             changes_queued,
             changes_removed,
         ] {
@@ -173,7 +238,7 @@ impl NodeMetrics {
     }
 
     /// Counts the bytes of path and data of an applied transaction, by namespace.
-    pub(crate) fn count_write(&self, entry: &TxnEntry) {
+    pub(crate) fn count_write(&self, run: &mut WriteRun, entry: &TxnEntry) {
         let length = |data: &zebu_proto::Buffer| data.as_ref().map_or(0, |data| data.len());
         let (path, data) = match &entry.txn {
             Txn::Create(create) | Txn::Create2(create) => (&*create.path, length(&create.data)),
@@ -190,6 +255,6 @@ impl NodeMetrics {
             | Txn::Multi(_)
             | Txn::Reconfig(_) => return,
         };
-        self.namespaces.record_write(path, (path.len() + data) as u64);
+        self.namespaces.add_write(run, path, (path.len() + data) as u64);
     }
 }

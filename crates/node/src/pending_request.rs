@@ -1,7 +1,10 @@
 //! A client request that the core has accepted and not answered: the slot of its reply and its share of the
-//! server's limits. It holds no part of the request itself.
+//! server's limits. It holds no part of the request itself, unless the next leader may get a copy.
+
+use zebu_proto::SessionId;
 
 use crate::connection::ConnectionId;
+use crate::request_copy::RequestCopy;
 
 /// Requests up to this length count by number only, not by bytes.
 pub const UNCHARGED_BYTES_MAX: u32 = 4 << 10;
@@ -13,6 +16,15 @@ pub(crate) struct PendingRequest {
     pub(crate) slot: u64,
     /// See [`charged_bytes`].
     pub(crate) charged_bytes: u32,
+}
+
+/// A sync of a client that has no answer.
+#[derive(Debug)]
+pub(crate) struct UnansweredSync {
+    pub(crate) pending: PendingRequest,
+    pub(crate) session: SessionId,
+    pub(crate) xid: i32,
+    pub(crate) copy: Option<Box<RequestCopy>>,
 }
 
 /// Bytes that a request of this length counts towards the limit in bytes.

@@ -1,18 +1,20 @@
 //! Reads: answered from the current tree. The watch is registered under the same lock.
 
-use zebu_proto::client::multi::{MULTI_END, encode_error_result, encode_result_header};
 use zebu_proto::client::read::Watch;
-use zebu_proto::client::watch::{AddWatchMode, EventType, SetWatches};
-use zebu_proto::client::{ClientInfo, MultiReadOp, ReadRequest};
+use zebu_proto::client::watch::{AddWatchMode, EventType, SetWatches, WatcherType};
+use zebu_proto::client::{ClientInfo, ReadRequest};
 use zebu_proto::jute::{encode_buffer, encode_bytes, encode_count};
-use zebu_proto::{ErrorCode, Jute, OpCode, Text, Xid};
+use zebu_proto::{ErrorCode, Jute, Text, Xid};
 use zebu_tree::watch::WatchKind;
 use zebu_tree::{Credentials, NodeRef, access};
 
 use crate::connection::{ClientConnection, ConnectionId, RequestMeta};
-use crate::limits::MULTI_READ_BYTES_MAX;
+use crate::keeper::is_clickhouse_discovery;
 use crate::replica::{Replica, watcher_id};
 use crate::traffic::SentReply;
+
+/// Bytes of an encoded stat.
+pub(crate) const STAT_BYTES: usize = 68;
 
 /// A read that is answered now.
 pub(crate) struct ReadCall<'a> {
@@ -26,7 +28,8 @@ impl Replica {
     /// Answers a read. The caller holds the replica at least shared.
     pub(crate) fn reply_to_read(&self, connection: &mut ClientConnection, read: ReadCall<'_>, now_ms: i64) {
         let ReadCall { meta, request, credentials } = read;
-        if let Some(node) = self.virtual_node(request, connection) {
+        if let Some(node) = self.virtual_node(request, connection, credentials) {
+            connection.is_clickhouse |= is_clickhouse_discovery(request);
             connection.push_reply(meta, self.last_zxid().0, now_ms, |out| node.encode_reply(request, out));
             return;
         }
@@ -38,52 +41,52 @@ impl Replica {
         let is_ping = matches!(request, ReadRequest::Ping);
         let meta = if is_ping { RequestMeta { xid: Xid::PING.0, ..meta } } else { meta };
         let session = connection.session;
-        let id = connection.id;
         let mut data_length = 0;
-        let sent = SentReply { meta, now_ms, outbox_before: connection.outbox_len() };
-        let context = ReadContext { replica: self, credentials, connection: id };
-        connection.push_reply(meta, self.last_zxid().0, now_ms, |out| match request {
-            ReadRequest::Exists(path, watch) => context.exists(path, *watch, out),
-            ReadRequest::GetData(path, watch) => {
-                context.get_data(path, *watch, out).map(|length| data_length = length)
+        let mut sent = SentReply { meta, now_ms, outbox_before: connection.outbox_len(), refused_bytes: 0 };
+        let (id, is_clickhouse) = (connection.id, connection.is_clickhouse);
+        let context = ReadContext { replica: self, credentials, connection: id, is_clickhouse };
+        let mut refused_bytes = 0;
+        connection.push_reply(meta, self.last_zxid().0, now_ms, |out| {
+            let start = out.len();
+            let answered = match request {
+                ReadRequest::Exists(path, watch) => context.exists(path, *watch, out),
+                ReadRequest::GetData(path, watch) => {
+                    context.get_data(path, *watch, out).map(|length| data_length = length)
+                }
+                ReadRequest::GetChildren(path, watch) => {
+                    context.get_children(path, *watch, 0, out).map(|_| ())
+                }
+                ReadRequest::GetChildren2(path, watch) => context.get_children2(path, *watch, out),
+                ReadRequest::GetAcl(path) => context.get_acl(path, out),
+                ReadRequest::GetAllChildrenNumber(path) => context.get_all_children_number(path, out),
+                ReadRequest::GetEphemerals(prefix) => {
+                    context.get_ephemerals(session.map(|session| session.id), prefix.as_deref(), out)
+                }
+                ReadRequest::Sync(path) => {
+                    encode_text(path.as_deref(), out);
+                    Ok(())
+                }
+                ReadRequest::Ping => Ok(()),
+                ReadRequest::SetWatches(_) => caught_up,
+                ReadRequest::WhoAmI => context.who_am_i(out),
+                ReadRequest::MultiRead(ops) => context.multi_read(ops, out),
+                ReadRequest::CheckWatches(path, kind) => context.check_watches(path.as_deref(), *kind),
+                ReadRequest::RemoveWatches(path, kind) => context.remove_watches(path.as_deref(), *kind),
+                ReadRequest::AddWatch(path, mode) => context.add_watch(path.as_deref(), *mode, out),
+                ReadRequest::Keeper(request) => context.keeper_read(request, out),
+                // `listing/` answers them.
+                ReadRequest::GetChildrenPaginated(_) | ReadRequest::Page(_) | ReadRequest::Scan(_) => {
+                    Err(ErrorCode::RuntimeInconsistency)
+                }
+            };
+            let length = out.len() - start;
+            if length > self.listing_settings.reply_bytes_max {
+                refused_bytes = length;
+                return Err(ErrorCode::MarshallingError);
             }
-            ReadRequest::GetChildren(path, watch) => context.get_children(path, *watch, out).map(|_| ()),
-            ReadRequest::GetChildren2(path, watch) => context.get_children2(path, *watch, out),
-            ReadRequest::GetAcl(path) => context.get_acl(path, out),
-            ReadRequest::GetAllChildrenNumber(path) => context.get_all_children_number(path, out),
-            ReadRequest::GetEphemerals(prefix) => {
-                context.get_ephemerals(session.map(|session| session.id), prefix.as_deref(), out)
-            }
-            ReadRequest::Sync(path) => {
-                encode_text(path.as_deref(), out);
-                Ok(())
-            }
-            ReadRequest::Ping => Ok(()),
-            ReadRequest::SetWatches(_) => caught_up,
-            ReadRequest::WhoAmI => context.who_am_i(out),
-            ReadRequest::MultiRead(ops) => context.multi_read(ops, out),
-            ReadRequest::CheckWatches(path, kind) => {
-                let held =
-                    self.watches().check(persistent_watch_path(path.as_deref()), watcher_id(id), *kind);
-                if held { Ok(()) } else { Err(ErrorCode::NoWatcher) }
-            }
-            ReadRequest::RemoveWatches(path, kind) => {
-                let removed =
-                    self.watches().remove(persistent_watch_path(path.as_deref()), watcher_id(id), *kind);
-                if removed { Ok(()) } else { Err(ErrorCode::NoWatcher) }
-            }
-            ReadRequest::AddWatch(path, mode) => {
-                let kind = match mode {
-                    AddWatchMode::Persistent => WatchKind::Persistent,
-                    AddWatchMode::PersistentRecursive => WatchKind::PersistentRecursive,
-                };
-                let path = persistent_watch_path(path.as_deref());
-                self.check_watch_limit(id, path)?;
-                self.watches().add(path, watcher_id(id), kind);
-                0i32.encode(out);
-                Ok(())
-            }
+            answered
         });
+        sent.refused_bytes = refused_bytes;
         if let ReadRequest::GetData(path, _)
         | ReadRequest::Exists(path, _)
         | ReadRequest::GetChildren(path, _)
@@ -145,20 +148,21 @@ fn persistent_watch_path(path: Option<&str>) -> &str {
 /// Returns the event that a client has missed, given the node and the last zxid that the client has seen.
 type MissedEvent = fn(Option<NodeRef<'_>>, i64) -> Option<EventType>;
 
-struct ReadContext<'a> {
-    replica: &'a Replica,
-    credentials: &'a Credentials,
-    connection: ConnectionId,
+pub(crate) struct ReadContext<'a> {
+    pub(crate) replica: &'a Replica,
+    pub(crate) credentials: &'a Credentials,
+    pub(crate) connection: ConnectionId,
+    pub(crate) is_clickhouse: bool,
 }
 
 impl<'a> ReadContext<'a> {
-    fn readable_node(&self, path: &str) -> Result<NodeRef<'a>, ErrorCode> {
+    pub(crate) fn readable_node(&self, path: &str) -> Result<NodeRef<'a>, ErrorCode> {
         self.replica.readable_node(path, self.credentials)
     }
 
     /// # Errors
     /// The connection watches as many paths as it may.
-    fn watch(&self, path: &str, watch: Watch, kind: WatchKind) -> Result<(), ErrorCode> {
+    pub(crate) fn watch(&self, path: &str, watch: Watch, kind: WatchKind) -> Result<(), ErrorCode> {
         if watch == Watch::Set {
             self.replica.check_watch_limit(self.connection, path)?;
             self.replica.watches().add(path, watcher_id(self.connection), kind);
@@ -166,7 +170,37 @@ impl<'a> ReadContext<'a> {
         Ok(())
     }
 
-    fn exists(&self, path: &str, watch: Watch, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
+    fn check_watches(&self, path: Option<&str>, kind: WatcherType) -> Result<(), ErrorCode> {
+        let (path, watcher) = (persistent_watch_path(path), watcher_id(self.connection));
+        let is_held = self.replica.watches().check(path, watcher, kind);
+        if is_held { Ok(()) } else { Err(ErrorCode::NoWatcher) }
+    }
+
+    fn remove_watches(&self, path: Option<&str>, kind: WatcherType) -> Result<(), ErrorCode> {
+        let (path, watcher) = (persistent_watch_path(path), watcher_id(self.connection));
+        let is_removed = self.replica.watches().remove(path, watcher, kind);
+        if is_removed { Ok(()) } else { Err(ErrorCode::NoWatcher) }
+    }
+
+    fn add_watch(&self, path: Option<&str>, mode: AddWatchMode, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
+        let kind = match mode {
+            AddWatchMode::Persistent => WatchKind::Persistent,
+            AddWatchMode::PersistentRecursive => WatchKind::PersistentRecursive,
+        };
+        self.watch(persistent_watch_path(path), Watch::Set, kind)?;
+        0i32.encode(out);
+        Ok(())
+    }
+
+    /// A reply that is too long registers no watch.
+    fn check_length(&self, length: usize) -> Result<(), ErrorCode> {
+        match length <= self.replica.listing_settings.reply_bytes_max {
+            true => Ok(()),
+            false => Err(ErrorCode::MarshallingError),
+        }
+    }
+
+    pub(crate) fn exists(&self, path: &str, watch: Watch, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
         if path.contains('\0') {
             return Err(ErrorCode::BadArguments);
         }
@@ -185,24 +219,34 @@ impl<'a> ReadContext<'a> {
     }
 
     /// Encodes data and stat. Returns the length of the data.
-    fn get_data(&self, path: &str, watch: Watch, out: &mut Vec<u8>) -> Result<usize, ErrorCode> {
+    pub(crate) fn get_data(&self, path: &str, watch: Watch, out: &mut Vec<u8>) -> Result<usize, ErrorCode> {
         let node = self.readable_node(path)?;
-        self.watch(path, watch, WatchKind::Data)?;
+        let start = out.len();
         encode_buffer(node.data(), out);
         node.stat().encode(out);
+        self.check_length(out.len() - start)?;
+        self.watch(path, watch, WatchKind::Data)?;
         Ok(node.data().map_or(0, <[u8]>::len))
     }
 
-    /// Encodes the names of the children. Returns their parent.
-    fn get_children(&self, path: &str, watch: Watch, out: &mut Vec<u8>) -> Result<NodeRef<'a>, ErrorCode> {
+    /// Encodes the names of the children. Returns their parent. The caller appends `rest` bytes.
+    pub(crate) fn get_children(
+        &self,
+        path: &str,
+        watch: Watch,
+        rest: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<NodeRef<'a>, ErrorCode> {
         let node = self.readable_node(path)?;
-        self.watch(path, watch, WatchKind::Child)?;
+        let start = out.len();
         self.replica.listings.encode(path, &node, out, encode_children);
+        self.check_length(out.len() - start + rest)?;
+        self.watch(path, watch, WatchKind::Child)?;
         Ok(node)
     }
 
-    fn get_children2(&self, path: &str, watch: Watch, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
-        let node = self.get_children(path, watch, out)?;
+    pub(crate) fn get_children2(&self, path: &str, watch: Watch, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
+        let node = self.get_children(path, watch, STAT_BYTES, out)?;
         node.stat().encode(out);
         Ok(())
     }
@@ -250,41 +294,11 @@ impl<'a> ReadContext<'a> {
         infos.encode(out);
         Ok(())
     }
-
-    /// A failed operation does not fail the others. The whole request fails if its results together are too
-    /// long; a single result may have any length.
-    fn multi_read(&self, ops: &[MultiReadOp], out: &mut Vec<u8>) -> Result<(), ErrorCode> {
-        let start = out.len();
-        for (index, op) in ops.iter().enumerate() {
-            match op {
-                MultiReadOp::GetData(path) => match self.readable_node(path) {
-                    Ok(node) => {
-                        encode_result_header(OpCode::GetData, out);
-                        encode_buffer(node.data(), out);
-                        node.stat().encode(out);
-                    }
-                    Err(error) => encode_error_result(Some(error), out),
-                },
-                MultiReadOp::GetChildren(path) => match self.readable_node(path) {
-                    Ok(node) => {
-                        encode_result_header(OpCode::GetChildren, out);
-                        self.replica.listings.encode(path, &node, out, encode_children);
-                    }
-                    Err(error) => encode_error_result(Some(error), out),
-                },
-            }
-            if index > 0 && out.len() - start > MULTI_READ_BYTES_MAX {
-                return Err(ErrorCode::MarshallingError);
-            }
-        }
-        MULTI_END.encode(out);
-        Ok(())
-    }
 }
 
-fn encode_children(node: &NodeRef<'_>, out: &mut Vec<u8>) {
+pub(crate) fn encode_children(node: &NodeRef<'_>, out: &mut Vec<u8>) {
     encode_count(node.num_children(), out);
-    node.children().for_each(|name| encode_bytes(name.as_bytes(), out));
+    node.children().bytes().for_each(|name| encode_bytes(name, out));
 }
 
 fn encode_text(text: Option<&str>, out: &mut Vec<u8>) {

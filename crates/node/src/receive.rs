@@ -63,7 +63,7 @@ pub struct SubmittedRequest {
     pub charged_bytes: u32,
     /// The serving term in which the connection was accepted.
     pub(crate) serving_term: ServingTerm,
-    /// The undecoded request, if this server forwards it to the leader.
+    /// The undecoded request, if this server forwards it to the leader, or may do so later.
     pub(crate) forward: Option<ForwardPayload>,
 }
 
@@ -93,32 +93,23 @@ impl Replica {
             return None;
         };
         let bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-        let meta =
-            RequestMeta { xid: header.xid, op: OpCode::from_wire(header.op), received_ms: now_ms, bytes };
-        let is_auth = matches!(meta.op, Some(OpCode::Auth | OpCode::Sasl));
-        if !is_auth && !self.enforcement.is_satisfied_by(&connection.credentials) {
-            let error = Some(ErrorCode::SessionClosedRequireSaslAuth);
-            let reply = PreparedReply::header(ReplyZxid::Fixed(0), error).then_drain();
-            self.reply_in_order(connection, meta, reply);
-            return None;
-        }
-        if connection.serving_term.mode == ServingMode::ReadOnly
-            && let Some(op) = meta.op
-            && needs_leader(op, connection.session.map(|session| session.id), &self.tree)
-        {
-            // Stats show no operation for a failed write.
-            let meta = RequestMeta { op: None, ..meta };
-            let reply = PreparedReply::header(ReplyZxid::Applied, Some(ErrorCode::NotReadOnly));
-            self.reply_in_order(connection, meta, reply);
+        let meta = RequestMeta {
+            xid: header.xid,
+            op: OpCode::from_wire(header.op),
+            received_ms: now_ms,
+            bytes,
+            path_bytes: 0,
+        };
+        if self.refuse_by_code(connection, meta) {
             return None;
         }
         let frame = RequestFrame { op: header.op, payload };
-        match self.decode(header.op, &mut reader) {
+        match self.decode(header.op, &mut reader, connection.is_clickhouse) {
             Ok(Request::Read(ReadRequest::Sync(path)))
                 if connection.serving_term.mode != ServingMode::Standalone =>
             {
                 let shape = ReplyShape::Sync(path.map(|path| path.into_owned().into_boxed_str()));
-                queue_request(connection, meta, RequestKind::Sync, QueuedReply { shape, path: None }, frame)
+                queue_request(connection, meta, RequestKind::Sync, shape, frame)
             }
             Ok(Request::Read(request)) if self.is_linearizable_by_path(&request) => {
                 self.receive_linearizable(connection, meta, request)
@@ -132,10 +123,28 @@ impl Replica {
                 self.receive_hello(connection, meta, hello);
                 None
             }
+            Ok(Request::Feed(request)) => {
+                self.receive_feed(connection, meta, request);
+                None
+            }
+            Ok(Request::Write(request))
+                if request.is_private() && !self.accepts_private_writes(connection) =>
+            {
+                self.refuse_private(connection, meta);
+                None
+            }
+            Ok(Request::Write(request))
+                if request.is_keeper() && !self.accepts_private_writes(connection) =>
+            {
+                // ClickHouse opens another session and reads again what the server can do.
+                self.reply_to_bad_request(connection, meta, RequestError::UnknownOp);
+                None
+            }
             Ok(Request::Write(request)) => {
                 self.observe_write(connection, &request);
-                let reply = QueuedReply { shape: ReplyShape::of(&request), path: self.logged_path(&request) };
-                queue_request(connection, meta, RequestKind::Write(request), reply, frame)
+                let meta = RequestMeta { path_bytes: self.queue_path(connection, &request), ..meta };
+                let shape = ReplyShape::of(&request);
+                queue_request(connection, meta, RequestKind::Write(request), shape, frame)
             }
             Ok(Request::Auth(packet)) => {
                 self.authenticate(connection, meta, &packet);
@@ -152,12 +161,59 @@ impl Replica {
         }
     }
 
+    /// Refuses a request for which its operation code is enough: the client must authenticate first, or this
+    /// server only reads. Returns whether it did.
+    fn refuse_by_code(&self, connection: &mut ClientConnection, meta: RequestMeta) -> bool {
+        let is_auth = matches!(meta.op, Some(OpCode::Auth | OpCode::Sasl));
+        if !is_auth && !self.enforcement.is_satisfied_by(&connection.credentials) {
+            let error = Some(ErrorCode::SessionClosedRequireSaslAuth);
+            let reply = PreparedReply::header(ReplyZxid::Fixed(0), error).then_drain();
+            self.reply_in_order(connection, meta, reply);
+            return true;
+        }
+        if connection.serving_term.mode == ServingMode::ReadOnly
+            && let Some(op) = meta.op
+            && needs_leader(op, connection.session.map(|session| session.id), &self.tree)
+        {
+            // Stats show no operation for a failed write.
+            let meta = RequestMeta { op: None, ..meta };
+            let reply = PreparedReply::header(ReplyZxid::Applied, Some(ErrorCode::NotReadOnly));
+            self.reply_in_order(connection, meta, reply);
+            return true;
+        }
+        false
+    }
+
     /// Without private requests, their operation codes are unknown, as to ZooKeeper.
-    fn decode<'a>(&self, op: i32, reader: &mut Reader<'a>) -> Result<Request<'a>, RequestError> {
+    fn decode<'a>(
+        &self,
+        op: i32,
+        reader: &mut Reader<'a>,
+        is_clickhouse: bool,
+    ) -> Result<Request<'a>, RequestError> {
         match Request::decode(op, reader) {
-            Ok(Request::With(..) | Request::Hello(_)) | Err(RequestError::BadArguments)
-                if !self.freshness.settings.private_requests =>
-            {
+            Ok(request) if request.is_keeper() => {
+                self.metrics.keeper_requests.increment();
+                match (self.keeper.extensions, request) {
+                    // Other clients get ZooKeeper's multiRead.
+                    (true, Request::Read(ReadRequest::MultiRead(_))) if !is_clickhouse => {
+                        Err(RequestError::Undecodable)
+                    }
+                    (true, request) => Ok(request),
+                    // As ZooKeeper answers to parts that it does not know.
+                    (false, Request::Write(WriteRequest::Multi(_))) => {
+                        Ok(Request::Write(WriteRequest::Refused(ErrorCode::MarshallingError)))
+                    }
+                    (false, Request::Read(ReadRequest::MultiRead(_))) => Err(RequestError::Undecodable),
+                    (false, _) => Err(RequestError::UnknownOp),
+                }
+            }
+            Err(_) if is_keeper_op(op) && !self.keeper.extensions => Err(RequestError::UnknownOp),
+            Ok(request) if request.is_private() && !self.freshness.settings.private_requests => {
+                Err(RequestError::UnknownOp)
+            }
+            Err(error) if is_private_op(op) && !self.freshness.settings.private_requests => {
+                debug_assert_ne!(error, RequestError::CloseSilently, "only authentication closes");
                 Err(RequestError::UnknownOp)
             }
             decoded => decoded,
@@ -182,7 +238,7 @@ impl Replica {
                 SlotWork::Reply(reply) => {
                     connection.push_prepared_reply(meta, reply, self.last_zxid(), now_ms)
                 }
-                SlotWork::Write(..) | SlotWork::Fenced { .. } => {
+                SlotWork::Write(..) | SlotWork::Fenced { .. } | SlotWork::Listing(_) => {
                     unreachable!("pop_ready leaves requests that wait where they are")
                 }
             }
@@ -199,7 +255,13 @@ impl Replica {
         request: ReadRequest<'_>,
     ) {
         let credentials = connection.credentials.clone();
-        if connection.is_idle() {
+        if request.is_listing() {
+            if connection.is_idle() {
+                self.begin_listing(connection, meta, request, credentials);
+            } else {
+                connection.push_listing(meta, request, credentials);
+            }
+        } else if connection.is_idle() {
             let read = ReadCall { meta, request: &request, credentials: &credentials };
             self.reply_to_read(connection, read, meta.received_ms);
         } else {
@@ -283,6 +345,28 @@ impl Replica {
     }
 }
 
+/// Whether only Zebu, and forks of ZooKeeper, know an operation.
+fn is_private_op(op: i32) -> bool {
+    matches!(
+        OpCode::from_wire(op),
+        Some(
+            OpCode::Hello
+                | OpCode::With
+                | OpCode::GetChildrenPaginated
+                | OpCode::Page
+                | OpCode::Scan
+                | OpCode::DeleteTree
+                | OpCode::Feed
+                | OpCode::FeedCredit
+        )
+    )
+}
+
+/// Whether only ClickHouse Keeper knows an operation.
+fn is_keeper_op(op: i32) -> bool {
+    (OpCode::FilteredList.wire()..=OpCode::ListRecursive.wire()).contains(&op)
+}
+
 impl AuthEnforcement {
     pub(crate) fn is_satisfied_by(&self, credentials: &Credentials) -> bool {
         match self {
@@ -304,30 +388,23 @@ struct RequestFrame<'a> {
     payload: &'a [u8],
 }
 
-/// What the slot of a request keeps for its reply.
-struct QueuedReply {
-    shape: ReplyShape,
-    /// The path for the log.
-    path: Option<Box<str>>,
-}
-
 fn queue_request(
     connection: &mut ClientConnection,
     meta: RequestMeta,
     kind: RequestKind,
-    reply: QueuedReply,
+    shape: ReplyShape,
     frame: RequestFrame<'_>,
 ) -> Option<SubmittedRequest> {
-    let QueuedReply { shape, path } = reply;
     let closes = shape == ReplyShape::Close;
-    let slot = connection.push_slot(RequestSlot { meta, work: SlotWork::Write(shape, path) });
+    let slot = connection.push_slot(RequestSlot { meta, work: SlotWork::Write(shape) });
     if closes {
         // Requests behind a closeSession are ignored.
         connection.drain();
     }
     let forward = match connection.serving_term.mode {
-        ServingMode::Standalone | ServingMode::Leader | ServingMode::ReadOnly => None,
-        ServingMode::Follower | ServingMode::Observer => {
+        ServingMode::Leader if !connection.serving_term.keeps_requests => None,
+        ServingMode::Standalone | ServingMode::ReadOnly => None,
+        ServingMode::Leader | ServingMode::Follower | ServingMode::Observer => {
             let record = frame.payload.get(REQUEST_HEADER_SIZE..).unwrap_or_default().into();
             Some(ForwardPayload { op: frame.op, record })
         }

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use zebu_metrics::WriteRun;
 use zebu_proto::txn::TxnEntry;
 use zebu_proto::{Buffer, Permissions, Zxid};
 use zebu_tree::access::EnsembleMatch;
@@ -15,7 +16,10 @@ use zebu_tree::watch::{WatchTable, WatcherId};
 use zebu_tree::{Policy, Tree, TxnOutcome, access};
 
 use crate::connection::{ClientConnection, ConnectionId, Connections};
+use crate::feed::{FeedSettings, FeedTable, FeedTxn};
 use crate::freshness::ReplicaFreshness;
+use crate::keeper::KeeperSettings;
+use crate::listing::ListingSettings;
 use crate::listing_cache::ListingCache;
 use crate::metrics::NodeMetrics;
 use crate::sasl::SaslSettings;
@@ -34,7 +38,13 @@ pub struct Replica {
     ensemble_auth: EnsembleAuthStats,
     digests: DigestHistory,
     pub(crate) listings: ListingCache,
+    pub(crate) listing_settings: ListingSettings,
     pub(crate) freshness: ReplicaFreshness,
+    /// Applied writes that are not counted by namespace yet.
+    uncounted_writes: WriteRun,
+    pub(crate) keeper: KeeperSettings,
+    pub(crate) feeds: Arc<FeedTable>,
+    pub(crate) feed_settings: FeedSettings,
     /// The number of times that the tree was replaced.
     generation: u64,
     watches: Mutex<WatchTable>,
@@ -94,11 +104,23 @@ impl Replica {
             ensemble_auth,
             digests,
             listings,
+            listing_settings: ListingSettings::default(),
             freshness: ReplicaFreshness::new(),
+            uncounted_writes: WriteRun::default(),
+            keeper: KeeperSettings::default(),
+            feeds: Arc::default(),
+            feed_settings: FeedSettings::default(),
             generation: 0,
             watches,
             metrics: Arc::new(NodeMetrics::new(hash_seed)),
         }
+    }
+
+    /// Sets how ClickHouse may use this server.
+    #[must_use]
+    pub fn with_keeper(mut self, settings: KeeperSettings) -> Replica {
+        self.keeper = settings;
+        self
     }
 
     /// Measured values of this replica and of the node that uses it.
@@ -136,6 +158,7 @@ impl Replica {
     pub fn replace_tree(&mut self, tree: Tree) {
         self.tree = tree;
         self.listings.clear();
+        self.feeds.forget_recent();
         self.generation += 1;
         self.digests = DigestHistory::default();
     }
@@ -176,13 +199,17 @@ impl Replica {
     pub fn remove_connection(&self, connection: &mut ClientConnection) {
         connection.close(crate::connection::DisconnectReason::ClientClosed);
         self.watches().remove_watcher(watcher_id(connection.id));
+        self.feeds.close_connection(connection.id);
     }
 
     /// Applies a committed transaction and sends its watch events.
     pub(crate) fn apply(&mut self, entry: &TxnEntry, connections: &mut impl Connections) -> TxnOutcome {
-        let Replica { tree, policy, watches, digests, metrics, .. } = self;
+        let Replica { tree, policy, watches, digests, metrics, uncounted_writes, feeds, .. } = self;
         let watches = watches.get_mut().unwrap_or_else(PoisonError::into_inner);
-        metrics.count_write(entry);
+        metrics.count_write(uncounted_writes, entry);
+        if feeds.open_feeds() > 0 {
+            feeds.push(tree.last_zxid(), FeedTxn::before_apply(entry, tree));
+        }
         let outcome = tree.apply(&entry.header, &entry.txn, &mut |event| {
             let mut fired = 0;
             watches.fire(event.kind, event.path, &mut |watcher| {
@@ -198,6 +225,11 @@ impl Replica {
         });
         digests.record(tree);
         outcome
+    }
+
+    /// Ends a batch of applied transactions: counts their writes.
+    pub(crate) fn count_applied(&mut self) {
+        self.metrics.namespaces.flush_writes(&mut self.uncounted_writes);
     }
 }
 

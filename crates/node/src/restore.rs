@@ -1,7 +1,5 @@
 //! Recovery: builds the tree from the snapshot and the transaction log.
 
-use std::sync::Arc;
-
 use zebu_proto::txn::TxnEntry;
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 use zebu_storage::RecoveryTarget;
@@ -69,7 +67,7 @@ impl SnapshotVisitor for Restore {
         acl: i64,
         stat: &StatPersisted,
     ) -> Result<(), String> {
-        self.loader().node(path, data.map(Arc::from), acl, stat).map_err(|error| error.to_string())
+        self.loader().node(path, data, acl, stat).map_err(|error| error.to_string())
     }
 }
 

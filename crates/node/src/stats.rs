@@ -71,6 +71,7 @@ pub struct LatencyStats {
 
 impl LatencyStats {
     /// Adds a sample.
+    #[inline]
     pub fn add(&mut self, latency_ms: u32) {
         self.min_ms = if self.count == 0 { latency_ms } else { self.min_ms.min(latency_ms) };
         self.max_ms = self.max_ms.max(latency_ms);
@@ -124,6 +125,7 @@ pub struct NamespaceReads {
 
 impl StatsDelta {
     /// Records the length of a reply.
+    #[inline]
     pub fn record_response(&mut self, bytes: u32) {
         self.min_response_bytes =
             if self.last_response_bytes.is_none() { bytes } else { self.min_response_bytes.min(bytes) };

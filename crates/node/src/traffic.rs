@@ -6,7 +6,7 @@
 use zebu_metrics::{RequestSample, cut_text};
 use zebu_proto::OpCode;
 use zebu_proto::client::read::Watch;
-use zebu_proto::client::{MultiOp, MultiReadOp, ReadRequest, WriteRequest};
+use zebu_proto::client::{KeeperRead, MultiOp, MultiReadOp, ReadRequest, WriteRequest};
 use zebu_tree::access;
 
 use crate::connection::{ClientConnection, RequestMeta};
@@ -22,7 +22,7 @@ const NOTABLE_MAX: usize = 8;
 const SAMPLED_OPS_MAX: usize = 16;
 
 /// Bytes of a path that are kept.
-const PATH_BYTES_MAX: usize = 1024;
+pub(crate) const PATH_BYTES_MAX: usize = 1024;
 
 /// Which requests are observed. The default observes none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +98,15 @@ pub(crate) struct SentReply {
     pub(crate) now_ms: i64,
     /// Bytes of the outbox before it.
     pub(crate) outbox_before: usize,
+    /// Bytes of a reply that was too long and became an error.
+    pub(crate) refused_bytes: usize,
+}
+
+impl SentReply {
+    /// Bytes of the reply, sent or not.
+    fn bytes(&self, connection: &ClientConnection) -> usize {
+        (connection.outbox_len() - self.outbox_before).max(self.refused_bytes)
+    }
 }
 
 impl Replica {
@@ -107,12 +116,13 @@ impl Replica {
         self
     }
 
-    /// The path of a write, if its reply may need it for the log.
-    pub(crate) fn logged_path(&self, request: &WriteRequest) -> Option<Box<str>> {
+    /// Keeps the path of a write, if its reply may need it for the log. Returns the length that is kept.
+    #[inline]
+    pub(crate) fn queue_path(&self, connection: &mut ClientConnection, request: &WriteRequest) -> u16 {
         if self.traffic.slow_request_ms == i64::MAX && self.traffic.large_reply_bytes == usize::MAX {
-            return None;
+            return 0;
         }
-        first_path(request).map(bounded)
+        first_path(request).map_or(0, |path| connection.queue_path(path))
     }
 
     /// Observes a read that was answered.
@@ -123,7 +133,7 @@ impl Replica {
         request: &ReadRequest<'_>,
         sent: SentReply,
     ) {
-        let bytes = connection.outbox_len() - sent.outbox_before;
+        let bytes = sent.bytes(connection);
         let is_notable = self.is_notable(sent.now_ms - sent.meta.received_ms, bytes);
         let is_sampled = connection.is_sample_due(self.traffic.sample_every);
         if is_notable || is_sampled {
@@ -131,7 +141,8 @@ impl Replica {
         }
     }
 
-    /// Observes a write or a sync that was answered.
+    /// Observes a write or a sync that was answered. Without a path it is the one that was queued.
+    #[inline]
     pub(crate) fn observe_reply(
         &self,
         connection: &mut ClientConnection,
@@ -140,9 +151,21 @@ impl Replica {
     ) {
         let bytes = connection.outbox_len() - sent.outbox_before;
         if self.is_notable(sent.now_ms - sent.meta.received_ms, bytes) {
-            let request = self.notable(sent, bytes, path);
-            connection.traffic_report().add_notable(request);
+            self.record_reply(connection, path, sent, bytes);
         }
+    }
+
+    #[cold]
+    fn record_reply(
+        &self,
+        connection: &mut ClientConnection,
+        path: Option<&str>,
+        sent: SentReply,
+        bytes: usize,
+    ) {
+        let path = path.or_else(|| connection.path_of_answered(sent.meta.path_bytes));
+        let request = self.notable(sent, bytes, path);
+        connection.traffic_report().add_notable(request);
     }
 
     /// Observes a write that was received.
@@ -153,6 +176,7 @@ impl Replica {
         }
     }
 
+    #[inline]
     fn is_notable(&self, duration_ms: i64, reply_bytes: usize) -> bool {
         duration_ms >= self.traffic.slow_request_ms || reply_bytes >= self.traffic.large_reply_bytes
     }
@@ -177,7 +201,7 @@ impl Replica {
         sent: SentReply,
         is_sampled: bool,
     ) {
-        let bytes = connection.outbox_len() - sent.outbox_before;
+        let bytes = sent.bytes(connection);
         if self.is_notable(sent.now_ms - sent.meta.received_ms, bytes) {
             let request = self.notable(sent, bytes, path_of(request));
             connection.traffic_report().add_notable(request);
@@ -186,9 +210,7 @@ impl Replica {
             return;
         }
         if let ReadRequest::MultiRead(ops) = request {
-            let paths = ops.iter().map(|op| match op {
-                MultiReadOp::GetData(path) | MultiReadOp::GetChildren(path) => &**path,
-            });
+            let paths = ops.iter().map(MultiReadOp::path);
             let share = bytes as u64 / (ops.len() as u64).max(1);
             let sample = RequestSample { is_read: true, bytes_out: share, ..RequestSample::default() };
             self.record_samples(connection, paths, &sample);
@@ -199,7 +221,12 @@ impl Replica {
             | ReadRequest::GetData(_, watch)
             | ReadRequest::GetChildren(_, watch)
             | ReadRequest::GetChildren2(_, watch) => *watch == Watch::Set,
+            ReadRequest::GetChildrenPaginated(request) => request.watch == Watch::Set,
+            ReadRequest::Page(request) => request.watch == Watch::Set,
             ReadRequest::AddWatch(..) => true,
+            ReadRequest::Keeper(request) => {
+                matches!(&**request, KeeperRead::List(list) if list.watch == Watch::Set)
+            }
             // Wildcard: no other read sets a watch. setWatches restores those of an earlier connection.
             _ => false,
         };
@@ -269,9 +296,11 @@ fn path_of<'a>(request: &'a ReadRequest<'_>) -> Option<&'a str> {
         | ReadRequest::CheckWatches(path, _)
         | ReadRequest::RemoveWatches(path, _)
         | ReadRequest::AddWatch(path, _) => path.as_deref(),
-        ReadRequest::MultiRead(ops) => ops.first().map(|op| match op {
-            MultiReadOp::GetData(path) | MultiReadOp::GetChildren(path) => &**path,
-        }),
+        ReadRequest::MultiRead(ops) => ops.first().map(MultiReadOp::path),
+        ReadRequest::Keeper(request) => request.path(),
+        ReadRequest::GetChildrenPaginated(request) => Some(&request.path),
+        ReadRequest::Page(request) => Some(&request.path),
+        ReadRequest::Scan(request) => Some(&request.root),
         ReadRequest::Ping | ReadRequest::WhoAmI | ReadRequest::SetWatches(_) => None,
     }
 }
@@ -284,6 +313,8 @@ fn first_path(request: &WriteRequest) -> Option<&str> {
         WriteRequest::SetAcl(set) => set.path.as_deref(),
         WriteRequest::Multi(ops) => ops.iter().find_map(path_of_op),
         WriteRequest::DeleteContainer { path } => Some(path),
+        WriteRequest::DeleteTree(request) => Some(&request.root),
+        WriteRequest::Keeper(write) => write.path().as_deref(),
         WriteRequest::Reconfig(_)
         | WriteRequest::Refused(_)
         | WriteRequest::CreateSession { .. }
@@ -292,12 +323,7 @@ fn first_path(request: &WriteRequest) -> Option<&str> {
 }
 
 fn path_of_op(op: &MultiOp) -> Option<&str> {
-    match op {
-        MultiOp::Create(create) => create.path.as_deref(),
-        MultiOp::Delete(delete) => delete.path.as_deref(),
-        MultiOp::SetData(set) => set.path.as_deref(),
-        MultiOp::Check(check) => check.path.as_deref(),
-    }
+    op.path().as_deref()
 }
 
 fn bounded(text: &str) -> Box<str> {

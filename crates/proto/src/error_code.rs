@@ -1,4 +1,5 @@
-//! Error codes of the client protocol. Clients know exactly these; an invented code breaks them.
+//! Error codes of the client protocol. Clients know exactly these; an invented code breaks
+//! them. The last codes answer requests that only Zebu has.
 
 use std::fmt;
 
@@ -29,6 +30,8 @@ macro_rules! error_codes {
 }
 
 error_codes! {
+    /// The server has no room on its disk for a larger tree. Java's name is that of its whole group.
+    SystemError = -1, "SystemError";
     /// The operation was skipped because another one of the same multi failed.
     RuntimeInconsistency = -2, "RuntimeInconsistency";
     /// Replicas disagree. Never sent.
@@ -87,6 +90,10 @@ error_codes! {
     QuotaExceeded = -125, "QuotaExceeded";
     /// The request waited too long in the throttle and was not executed.
     ThrottledOp = -127, "ThrottledOp";
+    /// The server cannot prove that it has all transactions of a feed. Of Zebu's own requests only.
+    LogPurged = -2301, "LogPurged";
+    /// The server has as many feeds as it may have. Of Zebu's own requests only.
+    TooManyFeeds = -2302, "TooManyFeeds";
 }
 
 impl ErrorCode {

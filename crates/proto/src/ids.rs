@@ -77,6 +77,8 @@ impl Xid {
     pub const AUTH: Xid = Xid(-4);
     /// The xid of setWatches of some clients.
     pub const SET_WATCHES: Xid = Xid(-8);
+    /// Header of a push of Zebu. Only a client that has said hello gets one.
+    pub const PUSH: Xid = Xid(-0x5A42);
 }
 
 /// A server of an ensemble: the number in its `myid` file.

@@ -68,6 +68,24 @@ op_codes! {
     CreateTtl = 21,
     /// Several reads in one request.
     MultiRead = 22,
+    /// Lists child names in pages, oldest first. Of LinkedIn's fork.
+    GetChildrenPaginated = 71,
+    /// Lists child names of a kind, and the stat. Of ClickHouse Keeper, as all codes up to 507.
+    FilteredList = 500,
+    /// Checks that a node, or a version of it, is missing.
+    CheckNotExists = 501,
+    /// Creates a node unless it exists.
+    CreateIfNotExists = 502,
+    /// Deletes a subtree.
+    RemoveRecursive = 503,
+    /// Checks fields of a stat.
+    CheckStat = 504,
+    /// Deletes a node if that is possible.
+    TryRemove = 505,
+    /// Lists child names of a kind, and the stat, with stats and data of the children on demand.
+    ListWithStatsAndData = 506,
+    /// Lists the paths of a subtree.
+    ListRecursive = 507,
     /// Adds a credential to the connection.
     Auth = 100,
     /// Registers watches again after a reconnect.
@@ -88,6 +106,16 @@ op_codes! {
     Hello = 0x5A42_0000,
     /// A read that says how fresh its answer must be. Private to Zebu.
     With = 0x5A42_0001,
+    /// Lists children in pages, by name. Private to Zebu.
+    Page = 0x5A42_0002,
+    /// Lists a subtree in pages. Private to Zebu.
+    Scan = 0x5A42_0003,
+    /// Deletes a part of a subtree, leaves first. Private to Zebu.
+    DeleteTree = 0x5A42_0004,
+    /// Opens a feed of committed transactions. Private to Zebu.
+    Feed = 0x5A42_0005,
+    /// Grants credit to a feed, or closes it. Private to Zebu.
+    FeedCredit = 0x5A42_0006,
 }
 
 impl OpCode {
@@ -106,7 +134,7 @@ mod tests {
         for &op in OpCode::ALL {
             assert_eq!(OpCode::from_wire(op.wire()), Some(op));
         }
-        for unused in [0, 10, 23, 99, 108, -2, i32::MIN, 0x5A41_FFFF, 0x5A42_0002] {
+        for unused in [0, 10, 23, 99, 108, -2, i32::MIN, 0x5A41_FFFF, 0x5A42_0007, 70, 72, 499, 508, 997] {
             assert_eq!(OpCode::from_wire(unused), None);
         }
     }

@@ -57,6 +57,25 @@ record! {
 }
 
 impl StatPersisted {
+    /// Decodes a stat of known length. A start decodes millions: field by field took 610 instructions each, a
+    /// seventh of all that it does per node.
+    pub fn from_bytes(record: &[u8; 60]) -> StatPersisted {
+        let int =
+            |at: usize| i32::from_be_bytes([record[at], record[at + 1], record[at + 2], record[at + 3]]);
+        let long = |at: usize| (i64::from(int(at)) << 32) | i64::from(int(at + 4) as u32);
+        StatPersisted {
+            czxid: long(0),
+            mzxid: long(8),
+            ctime: long(16),
+            mtime: long(24),
+            version: int(32),
+            cversion: int(36),
+            aversion: int(40),
+            ephemeral_owner: long(44),
+            pzxid: long(52),
+        }
+    }
+
     /// The stat that clients see. `shown_owner` is zero for containers and TTL nodes.
     pub fn visible(&self, data_length: usize, num_children: usize, shown_owner: i64) -> Stat {
         let num_children = num_children as i32;
@@ -72,6 +91,22 @@ impl StatPersisted {
             data_length: data_length as i32,
             num_children,
             pzxid: self.pzxid,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jute::{Jute, Reader};
+
+    #[test]
+    fn both_decoders_agree() {
+        assert_eq!(StatPersisted::SIZE_MIN, 60);
+        for first in [0, 100, 196] {
+            let record: [u8; 60] = std::array::from_fn(|at| (first + at) as u8);
+            let field_by_field = StatPersisted::decode(&mut Reader::new(&record)).unwrap();
+            assert_eq!(StatPersisted::from_bytes(&record), field_by_field);
         }
     }
 }

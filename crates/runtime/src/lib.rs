@@ -4,6 +4,7 @@
 //! No sockets, threads, clock or randomness: the caller, an [`Edge`], schedules each step.
 
 mod disk_error;
+mod disk_room;
 mod disk_worker;
 mod known_config;
 mod restored_state;
@@ -16,6 +17,7 @@ mod startup;
 mod strip_digest;
 
 pub use disk_error::DiskError;
+pub use disk_room::{RoomKeeper, RoomMarks, RoomReport, RoomSettings};
 pub use disk_worker::{
     DiskEvent, DiskOutcome, DiskSettings, DiskWorker, InstalledState, RestoreOutcome, Synced, apply_tail,
 };

@@ -102,6 +102,20 @@ impl RestoredState {
         Ok(RestoredState { tree, size: summary.size })
     }
 
+    /// Takes a tree that was rebuilt from elsewhere.
+    pub fn of_tree(tree: Tree) -> RestoredState {
+        RestoredState { tree, size: 0 }
+    }
+
+    /// Keeps all sessions, and moves the state behind `current`. Clients of these sessions can resume them.
+    pub fn keep_sessions(self, current: Zxid, time_ms: i64) -> InstallableState {
+        let mut tree = self.tree;
+        let zxid = Zxid(tree.last_zxid().max(current).0.saturating_add(1));
+        let header = TxnHeader { session: SessionId::NONE, cxid: 0, zxid, time_ms };
+        tree.apply(&header, &Txn::Error(ErrorCode::RuntimeInconsistency.wire()), &mut |_| ());
+        InstallableState { zxid: tree.last_zxid(), tree, ended_sessions: 0 }
+    }
+
     /// Bytes of the snapshot, unpacked.
     pub fn size(&self) -> u64 {
         self.size

@@ -7,7 +7,7 @@ use zebu_node::{
     ServeContext,
 };
 use zebu_tree::Tree;
-use zebu_zab::PeerEvent;
+use zebu_zab::{HandOverRefusal, PeerEvent};
 
 use crate::disk_worker::DiskEvent;
 
@@ -165,11 +165,28 @@ impl Round {
         edge.with_shared(Resume { node: &mut self.node, now });
     }
 
+    /// Begins to send the clients of these connections to other servers, within this time.
+    pub fn begin_drain(&mut self, open: &[ConnectionId], time_ms: i64, edge: &mut impl Edge) {
+        let now = edge.now();
+        edge.with_shared(BeginDrain { node: &mut self.node, open, time_ms, now });
+    }
+
     /// Resigns leadership, for a server that stops: outstanding proposals are finished, then the ensemble
     /// elects another leader.
     pub fn resign(&mut self, edge: &mut impl Edge) {
         let now = edge.now();
         edge.with_shared(Resign { node: &mut self.node, now });
+    }
+
+    /// Hands over the leadership, and goes on as a follower.
+    ///
+    /// # Errors
+    /// See [`HandOverRefusal`].
+    pub fn hand_over(&mut self, edge: &mut impl Edge) -> Result<(), HandOverRefusal> {
+        let now = edge.now();
+        let mut begun = Err(HandOverRefusal::NotLeader);
+        edge.with_shared(HandOver { node: &mut self.node, begun: &mut begun, now });
+        begun
     }
 }
 
@@ -235,6 +252,20 @@ impl SharedWork for Resume<'_> {
     }
 }
 
+struct BeginDrain<'a> {
+    node: &'a mut Node,
+    open: &'a [ConnectionId],
+    time_ms: i64,
+    now: Now,
+}
+
+impl SharedWork for BeginDrain<'_> {
+    fn run(self, replica: &Replica, connections: &mut impl Connections) {
+        let mut context = ServeContext { replica, connections, now: self.now };
+        self.node.begin_drain(self.open, self.time_ms, &mut context);
+    }
+}
+
 struct Resign<'a> {
     node: &'a mut Node,
     now: Now,
@@ -243,6 +274,18 @@ struct Resign<'a> {
 impl SharedWork for Resign<'_> {
     fn run(self, replica: &Replica, connections: &mut impl Connections) {
         self.node.resign(&mut ServeContext { replica, connections, now: self.now });
+    }
+}
+
+struct HandOver<'a> {
+    node: &'a mut Node,
+    begun: &'a mut Result<(), HandOverRefusal>,
+    now: Now,
+}
+
+impl SharedWork for HandOver<'_> {
+    fn run(self, replica: &Replica, connections: &mut impl Connections) {
+        *self.begun = self.node.hand_over(&mut ServeContext { replica, connections, now: self.now });
     }
 }
 

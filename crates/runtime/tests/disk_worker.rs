@@ -2,40 +2,25 @@
 
 #![allow(clippy::unwrap_used)]
 
-use zebu_node::{AfterAppend, LogBatch, Restore};
+mod server_files;
+
+use server_files::{directories, recover, settings};
+use zebu_node::{AfterAppend, LogBatch};
 use zebu_proto::txn::{Txn, TxnEntry, TxnHeader};
 use zebu_proto::{SessionId, Zxid};
 use zebu_runtime::{
-    DiskEvent, DiskOutcome, DiskSettings, DiskWorker, LoadOptions, SnapshotSections, SnapshotStore,
-    StateTarget, load, open_log, open_member,
+    DiskEvent, DiskOutcome, DiskWorker, LoadOptions, SnapshotSections, SnapshotStore, open_log, open_member,
 };
 use zebu_storage::crash_disk::{Crash, CrashDisk};
 use zebu_storage::format::log::append_entry;
-use zebu_storage::{Compression, Directories, Disk, LogOptions, Missing, Trust, trust};
+use zebu_storage::{Compression, Disk, Trust, trust};
 use zebu_tree::{Tree, TreeOptions};
 use zebu_zab::{DiskCommand, EncodedTxn, IoId, LinkId, PeerEvent};
-
-fn directories() -> Directories {
-    Directories::new("/data", "/logs")
-}
-
-fn settings() -> DiskSettings {
-    let directories = directories();
-    DiskSettings {
-        log: LogOptions { preallocate: 0, ..LogOptions::new(directories.logs(), directories.snapshots()) },
-        tree: TreeOptions::default(),
-        write_bytes: 1 << 20,
-    }
-}
 
 /// Starts a member. Returns its worker and the state that it has found.
 fn start(disk: &CrashDisk) -> (DiskWorker<CrashDisk>, Tree) {
     let directories = directories();
-    drop(directories.open(disk, Missing::Create, "test").unwrap());
-    let new_target = || Restore::new(TreeOptions::default());
-    let options = LoadOptions::member();
-    let (recovered, restore) = load(disk, &directories, options, new_target, |_| ()).unwrap();
-    let tree = restore.into_tree();
+    let (recovered, tree) = recover(disk, LoadOptions::member());
     let member = open_member(disk, &directories, &recovered, |_| ()).unwrap();
     let store = SnapshotStore::new(disk.clone(), &directories, Compression::Plain, SnapshotSections::Digest);
     let log = open_log(settings().log, &store, &tree, &recovered, Some(&member)).unwrap();

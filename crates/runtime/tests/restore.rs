@@ -2,44 +2,30 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod server_files;
+
 use std::collections::BTreeSet;
 use std::io::{self, Read};
 
-use zebu_node::{AfterAppend, LogBatch, Restore};
+use server_files::{directories, recover, settings};
+use zebu_node::{AfterAppend, LogBatch};
 use zebu_proto::txn::{CreateTxn, Txn, TxnEntry, TxnHeader};
 use zebu_proto::{SessionId, Zxid};
 use zebu_runtime::{
-    DiskSettings, DiskWorker, InstalledState, LoadOptions, RestoreFlaw, RestoreOutcome, RestoredState,
-    SnapshotSections, SnapshotStore, StateTarget, load, open_log,
+    DiskWorker, InstalledState, LoadOptions, RestoreFlaw, RestoreOutcome, RestoredState, SnapshotSections,
+    SnapshotStore, open_log,
 };
 use zebu_storage::crash_disk::{Crash, CrashDisk};
 use zebu_storage::format::log::append_entry;
-use zebu_storage::{Compression, Directories, Disk, LogOptions, Missing};
+use zebu_storage::{Compression, Directories, Disk, Missing};
 use zebu_tree::{Tree, TreeOptions};
 
 const LIMIT: u64 = 1 << 20;
 
-fn directories() -> Directories {
-    Directories::new("/data", "/logs")
-}
-
-fn settings() -> DiskSettings {
-    let directories = directories();
-    DiskSettings {
-        log: LogOptions { preallocate: 0, ..LogOptions::new(directories.logs(), directories.snapshots()) },
-        tree: TreeOptions::default(),
-        write_bytes: 1 << 20,
-    }
-}
-
 /// Starts a standalone server. Returns its worker and the state that it has found.
 fn start(disk: &CrashDisk) -> (DiskWorker<CrashDisk>, Tree) {
     let directories = directories();
-    drop(directories.open(disk, Missing::Create, "test").unwrap());
-    let new_target = || Restore::new(TreeOptions::default());
-    let (recovered, restore) =
-        load(disk, &directories, LoadOptions::standalone(), new_target, |_| ()).unwrap();
-    let tree = restore.into_tree();
+    let (recovered, tree) = recover(disk, LoadOptions::standalone());
     let store = store(disk, &directories);
     let log = open_log(settings().log, &store, &tree, &recovered, None).unwrap();
     (DiskWorker::new(directories, settings(), store, log, None), tree)

@@ -8,6 +8,7 @@ pub mod config;
 mod core;
 mod disk;
 mod dynamic_config;
+mod feeds;
 pub mod four_letter;
 #[cfg(test)]
 mod interleaving;
@@ -30,6 +31,7 @@ pub mod tls;
 mod traffic;
 pub mod views;
 
+pub use peers::quorum_dialer::{QuorumConnection, QuorumDialer};
 pub use ports::open_files::raise_open_file_limit;
 pub use ports::{host_address, peer_ports};
 pub use run::{ServerReady, ShutdownMode, run, run_until};

@@ -100,7 +100,7 @@ mod tests {
     fn a_panic_of_the_disk_thread_is_reported() {
         let shared = shared();
         let (disk, thread) =
-            crate::disk::disk_thread::start_disk_thread(shared.clone(), without_log(&shared)).unwrap();
+            crate::disk::disk_thread::start_disk_thread(shared.clone(), without_log(&shared), None).unwrap();
         disk.append(
             None,
             zebu_node::LogBatch {

@@ -66,6 +66,12 @@ impl RateLimitedLog {
             PeerWarning::DataQuarantined { zxid, differed } => {
                 warn!(%zxid, differed, reason = %finding, "the data of this member is set aside")
             }
+            PeerWarning::HandsOver { reason, append_p99_ms } => warn!(
+                cause = reason.word(),
+                append_p99_ms,
+                reason = %finding,
+                "this leader hands over because of its disk"
+            ),
         }
     }
 
@@ -77,7 +83,8 @@ impl RateLimitedLog {
             | PeerWarning::EpochsExhausted { .. }
             | PeerWarning::DigestMismatch { .. }
             | PeerWarning::DigestMatchesAgain { .. }
-            | PeerWarning::DataQuarantined { .. } => None,
+            | PeerWarning::DataQuarantined { .. }
+            | PeerWarning::HandsOver { .. } => None,
         };
         let subject = (discriminant(finding), server);
         match self.logged.iter_mut().find(|(logged, _)| *logged == subject) {

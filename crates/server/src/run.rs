@@ -21,6 +21,7 @@ use crate::core::inbox::ControlEvent;
 use crate::core::node_builder::NodeParts;
 use crate::core::server_core::CoreFailure;
 use crate::disk::recovery::{self, DirectoryLocks, OpenedDataDir};
+use crate::feeds::run_feeds;
 use crate::kerberos_check::check_kerberos;
 use crate::metrics::MetricsSource;
 use crate::net::client_listeners::ClientListeners;
@@ -48,6 +49,9 @@ pub struct ServerReady {
 /// How a server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShutdownMode {
+    /// Sends the clients of an ensemble member to the other servers within `zebu.drainTime`, then ends as
+    /// [`ShutdownMode::Graceful`].
+    Drain,
     /// Finishes and answers pending requests, then closes the files.
     Graceful,
     /// Ends as if killed: connections break, no more replies are sent, and pending disk writes are
@@ -55,8 +59,8 @@ pub enum ShutdownMode {
     Abort,
 }
 
-/// Serves until the process receives SIGTERM or SIGINT. The supervisor follows the life of the server. The
-/// function `attach` gets the views of the server before clients are accepted.
+/// Serves until the process receives SIGTERM, which drains, or SIGINT, which does not. The supervisor follows
+/// the life of the server. The function `attach` gets the views of the server before clients are accepted.
 ///
 /// # Errors
 /// The reason why the server did not start or ended; the caller turns it into an exit code.
@@ -115,8 +119,11 @@ fn serve_until(
     record_server(&shared, AuditOperation::ServerStart, AuditResult::Success);
     attach(ServerViews::new(shared.clone(), runtime.handle().clone()));
     ready(&listeners.ready()?);
-    if let WithinProcess::Alone(Some((supervisor, interval))) = within {
-        runtime.spawn(probe_core(shared.clone(), supervisor, interval));
+    if let WithinProcess::Alone(probe) = within {
+        runtime.spawn(cut_drain_short(shared.clone()));
+        if let Some((supervisor, interval)) = probe {
+            runtime.spawn(probe_core(shared.clone(), supervisor, interval));
+        }
     }
     let ended = runtime.block_on(serve(shared, listeners, core_ended, stop));
     runtime.shutdown_background();
@@ -246,8 +253,10 @@ async fn serve(
     let accepting = listeners.spawn(&shared);
     let reloading = tokio::spawn(follow_login_file(shared.clone()));
     let turning = tokio::spawn(MetricsSource::new(shared.clone()).turn_windows());
+    let feeding = tokio::spawn(run_feeds(shared.clone()));
     let stop = tokio::select! {
         stop = stop => stop,
+        () = shared.drain_requested.notified() => ShutdownMode::Drain,
         result = &mut core_ended => {
             shared.set_operator_snapshots(None);
             return serve_outcome(result);
@@ -258,6 +267,7 @@ async fn serve(
     accepting.iter().for_each(tokio::task::JoinHandle::abort);
     reloading.abort();
     turning.abort();
+    feeding.abort();
     if stop == ShutdownMode::Abort {
         shared.aborted.store(true, Ordering::Release);
         shared.inbox.push_control(ControlEvent::Abort);
@@ -265,7 +275,8 @@ async fn serve(
     }
     info!("stopping: finishing what was begun");
     record_server(&shared, AuditOperation::ServerStop, AuditResult::Invoked);
-    shared.inbox.push_control(ControlEvent::Stop);
+    let how = if stop == ShutdownMode::Drain { ControlEvent::Drain } else { ControlEvent::Stop };
+    shared.inbox.push_control(how);
     let result = serve_outcome(core_ended.await);
     drain_connections(&shared).await;
     result
@@ -297,6 +308,16 @@ fn serve_outcome(result: Result<Result<(), CoreFailure>, oneshot::error::RecvErr
     }
 }
 
+/// SIGINT ends a drain that SIGTERM has begun.
+async fn cut_drain_short(shared: Arc<ServerContext>) {
+    let Ok(mut interrupt) = signal(SignalKind::interrupt()) else { return };
+    while interrupt.recv().await.is_some() {
+        if shared.stopping.load(Ordering::Acquire) {
+            shared.inbox.push_control(ControlEvent::Stop);
+        }
+    }
+}
+
 /// Waits for SIGTERM or SIGINT. SIGHUP of a terminal counts too; without one it reloads the log filter.
 async fn shutdown_signal(supervisor: Arc<dyn Supervisor>) -> ShutdownMode {
     let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hang_up)) =
@@ -305,20 +326,20 @@ async fn shutdown_signal(supervisor: Arc<dyn Supervisor>) -> ShutdownMode {
         warn!("signals cannot be received; the server stops only when it is killed, which is safe");
         return std::future::pending().await;
     };
-    loop {
+    let mode = loop {
         tokio::select! {
-            _ = terminate.recv() => break,
-            _ = interrupt.recv() => break,
+            _ = terminate.recv() => break ShutdownMode::Drain,
+            _ = interrupt.recv() => break ShutdownMode::Graceful,
             _ = hang_up.recv() => {
                 if std::io::stdin().is_terminal() {
-                    break;
+                    break ShutdownMode::Graceful;
                 }
                 supervisor.reload();
             }
         }
-    }
+    };
     supervisor.stopping();
-    ShutdownMode::Graceful
+    mode
 }
 
 fn internal_error(what: &'static str) -> impl Fn(std::io::Error) -> ServeError {

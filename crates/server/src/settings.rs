@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use zebu_node::feed::FeedSettings;
 use zebu_node::{
-    AuthEnforcement, FreshnessSettings, LeaderClients, LocalSessionSupport, NodeSettings, ReconfigSupport,
-    SaslFailedClients, SaslSettings, ThrottleSettings, TrafficSettings,
+    AuthEnforcement, FreshnessSettings, KeeperSettings, LeaderClients, ListingSettings, LocalSessionSupport,
+    NodeSettings, ReconfigSupport, SaslFailedClients, SaslSettings, ThrottleSettings, TrafficSettings,
 };
 use zebu_proto::ServerId;
 use zebu_proto::quorum::PeerAnnouncement;
@@ -70,6 +71,7 @@ pub(crate) fn policy(config: &ServerConfig) -> Policy {
         },
         container_never_used_ms: config.containers.max_never_used.map_or(0, millis),
         transaction_bytes_max: config.limits.transaction_bytes_max(),
+        keeper_nodes: config.keeper.extensions,
     }
 }
 
@@ -226,6 +228,39 @@ pub(crate) fn freshness(config: &ServerConfig) -> FreshnessSettings {
     }
 }
 
+/// How ClickHouse may use this server.
+pub(crate) fn keeper(config: &ServerConfig) -> KeeperSettings {
+    KeeperSettings {
+        extensions: config.keeper.extensions,
+        zone: config.keeper.zone.as_deref().map(Into::into),
+        request_bytes_max: config.limits.jute_max_buffer,
+    }
+}
+
+/// How many feeds clients may have, and who may open one.
+pub(crate) fn feeds(config: &ServerConfig) -> FeedSettings {
+    FeedSettings { feeds_max: config.feeds.feeds_max as usize, readers: config.feeds.readers.clone().into() }
+}
+
+/// The data directories.
+pub(crate) fn directories(config: &ServerConfig) -> Directories {
+    Directories::new(&config.storage.data_dir, &config.storage.data_log_dir)
+}
+
+/// Limits of pages, scans and replies. A page fits the packets of clients with default settings.
+pub(crate) fn listings(config: &ServerConfig) -> ListingSettings {
+    let default = ListingSettings::default();
+    let reply_bytes_max = config.listings.reply_bytes_max.map_or(usize::MAX, |bytes| bytes as usize);
+    let packet_max =
+        (config.limits.jute_max_buffer as usize).min(default.page_bytes_max).min(reply_bytes_max);
+    ListingSettings {
+        page_bytes_max: packet_max,
+        scan_bytes_max: (config.listings.scan_bytes_max as usize).min(reply_bytes_max),
+        reply_bytes_max,
+        ..default
+    }
+}
+
 /// The Zab settings of a member; `dynamic` with `reconfigEnabled`.
 pub(crate) fn peer_settings(
     config: &ServerConfig,
@@ -266,6 +301,7 @@ pub(crate) fn peer_settings(
         observer: observer_settings(config, seed),
         last_counter: zebu_zab::LAST_COUNTER,
         dynamic_config: dynamic,
+        slow_disk_ms: config.storage.room.slow.map(millis),
         announcement: Some(PeerAnnouncement::CURRENT),
     }
 }

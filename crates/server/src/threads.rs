@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
 use zebu_node::Node;
-use zebu_runtime::{DiskWorker, SnapshotStore};
+use zebu_runtime::{DiskWorker, RoomKeeper, SnapshotStore};
 use zebu_storage::{Directories, FileDisk};
 
 use crate::audit::AuditThread;
@@ -32,6 +32,14 @@ pub(crate) struct StorageFiles {
 /// Resolves when the core has ended; an error if it panicked.
 pub(crate) type CoreExit = oneshot::Receiver<Result<(), CoreFailure>>;
 
+/// The look at the room on the disk. A server without it goes on as if there were enough.
+fn room_keeper(shared: &ServerContext, directories: &Directories) -> Option<RoomKeeper<FileDisk>> {
+    let settings = shared.config.storage.room.settings();
+    RoomKeeper::open(FileDisk, directories, settings)
+        .inspect_err(|error| tracing::warn!(%error, "the room on the disk is not watched"))
+        .ok()
+}
+
 /// The running threads.
 pub(crate) struct ServerThreads {
     core: JoinHandle<()>,
@@ -56,7 +64,8 @@ impl ServerThreads {
     ) -> io::Result<(ServerThreads, CoreExit)> {
         let StorageFiles { disk, snapshots, directories, origin } = files;
         let audit = shared.audit.clone().map(AuditThread::start).transpose()?;
-        let (disk, disk_thread) = start_disk_thread(shared.clone(), disk)?;
+        let room = room_keeper(&shared, &directories);
+        let (disk, disk_thread) = start_disk_thread(shared.clone(), disk, room)?;
         let (snapshots, snapshot_thread) = snapshotter::start_snapshot_thread(shared.clone(), snapshots)?;
         let purging = purger::start_purge_thread(shared.clone(), directories.clone(), origin)?;
         let (config_files, files_thread) =

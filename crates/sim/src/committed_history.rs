@@ -9,7 +9,7 @@ use zebu_proto::{ErrorCode, Permissions, Zxid};
 use zebu_tree::{Tree, TreeOptions};
 use zebu_zab::{ObserverMasters, is_refused_as_moved as is_refused_as_moved_by_master};
 
-use crate::check::{CheckerLimits, transaction_lengths};
+use crate::check::{CheckerLimits, g27_room_on_disk, transaction_lengths};
 use crate::history::{CheckResult, ClientCall, Violation};
 use crate::members::{ConfigHistory, proposed_config};
 use crate::model::{Model, ModelEffect, ModelReconfig, Privilege, SessionScope, TxnContext};
@@ -251,6 +251,10 @@ impl CommittedHistory {
                 ) =>
             {
                 committed.effects = vec![ModelEffect::Error(ErrorCode::MarshallingError)];
+            }
+            (txn, Some(operation)) if *txn == Txn::error(ErrorCode::SystemError) => {
+                g27_room_on_disk::check_refusal(operation)?;
+                committed.effects = vec![ModelEffect::Error(ErrorCode::SystemError)];
             }
             // Only its server knows whether a local session has ended.
             (txn, Some(operation))

@@ -21,6 +21,8 @@ pub enum CoveredPath {
     SnapshotWithCommits,
     /// A snapshot file could not be written.
     SnapshotFailed,
+    /// A server released its reserve, because its disk was full.
+    ReserveReleased,
     /// An observer master synchronized an observer.
     ObserverMasterSynced,
     /// An observer master passed the reply to a sync on to an observer.
@@ -53,13 +55,19 @@ pub enum CoveredPath {
     ReadOnlyLeft,
     /// A server served connections again that it had kept without a leader.
     ConnectionsContinued,
+    /// The same, by a server that had led before.
+    LeaderClientsContinued,
     /// A request without an answer was sent to the next leader.
     RequestsRepeated,
+    /// A client moved because its server asked for it.
+    ClientMoved,
+    /// A server that stops closed a connection at a quiet moment.
+    ConnectionDrained,
 }
 
 impl CoveredPath {
     /// All paths, in the order of the table.
-    pub const ALL: [CoveredPath; 26] = [
+    pub const ALL: [CoveredPath; 30] = [
         CoveredPath::Diff,
         CoveredPath::Trunc,
         CoveredPath::TruncRefused,
@@ -69,6 +77,7 @@ impl CoveredPath {
         CoveredPath::SnapshotWritten,
         CoveredPath::SnapshotWithCommits,
         CoveredPath::SnapshotFailed,
+        CoveredPath::ReserveReleased,
         CoveredPath::ObserverMasterSynced,
         CoveredPath::ObserverMasterSync,
         CoveredPath::ObserverMasterRevalidation,
@@ -85,7 +94,10 @@ impl CoveredPath {
         CoveredPath::ReadOnlyRefusal,
         CoveredPath::ReadOnlyLeft,
         CoveredPath::ConnectionsContinued,
+        CoveredPath::LeaderClientsContinued,
         CoveredPath::RequestsRepeated,
+        CoveredPath::ClientMoved,
+        CoveredPath::ConnectionDrained,
     ];
 
     /// The name in the table.
@@ -100,6 +112,7 @@ impl CoveredPath {
             CoveredPath::SnapshotWritten => "snapshot file written",
             CoveredPath::SnapshotWithCommits => "snapshot file with commits between its slices",
             CoveredPath::SnapshotFailed => "snapshot file not written after an error",
+            CoveredPath::ReserveReleased => "reserve of a full disk released",
             CoveredPath::ObserverMasterSynced => "observer synchronized by an observer master",
             CoveredPath::ObserverMasterSync => "sync answered through an observer master",
             CoveredPath::ObserverMasterRevalidation => "session revalidated through an observer master",
@@ -116,7 +129,10 @@ impl CoveredPath {
             CoveredPath::ReadOnlyRefusal => "write or sync refused by a read-only server",
             CoveredPath::ReadOnlyLeft => "client moved from a read-only server to another one",
             CoveredPath::ConnectionsContinued => "connections continued under the next leader",
+            CoveredPath::LeaderClientsContinued => "the same, by a server that had led",
             CoveredPath::RequestsRepeated => "unanswered requests sent to the next leader",
+            CoveredPath::ClientMoved => "client moved because its server stops",
+            CoveredPath::ConnectionDrained => "connection closed at a quiet moment",
         }
     }
 }

@@ -41,6 +41,10 @@ pub(crate) enum FaultKind {
     MembersChange,
     /// The ACL of the config node changes.
     ConfigAcl,
+    /// Drawn apart from the others: only in runs with little room.
+    LittleRoom,
+    /// Drawn apart from the others: a planned stop.
+    Drain,
 }
 
 impl FaultKind {
@@ -109,6 +113,8 @@ impl FaultKind {
             FaultKind::RotBeforeTruncate => "bit rot before a truncation",
             FaultKind::MembersChange => "reconfig asked for",
             FaultKind::ConfigAcl => "ACL of the configuration",
+            FaultKind::LittleRoom => "little room on a disk",
+            FaultKind::Drain => "drain and restart",
         }
     }
 }

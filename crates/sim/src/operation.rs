@@ -187,12 +187,12 @@ impl Operation {
                 let path = Some(Box::from(&**path));
                 SetAclRequest { path, acl: Some(acl(*permissions).into()), version: *version }.encode(out);
             }
-            Operation::Write(write) => match write.multi_op() {
-                MultiOp::Create(create) => create.encode(out),
-                MultiOp::Delete(delete) => delete.encode(out),
-                MultiOp::SetData(set) => set.encode(out),
-                MultiOp::Check(check) => check.encode(out),
-            },
+            Operation::Write(write) => {
+                // The record of a part alone, behind the header of the part.
+                let mut part = Vec::new();
+                write.multi_op().encode(&mut part);
+                out.extend_from_slice(part.get(MultiHeader::SIZE_MIN..).unwrap_or_default());
+            }
             Operation::Multi(writes) => {
                 writes.iter().for_each(|write| write.multi_op().encode(out));
                 MULTI_END.encode(out);

@@ -1,8 +1,12 @@
 //! The faults of a run as data: drawn from the seed before the run begins. Each is self-contained, so that
 //! any of them can be left out and the others stay the same. This is how a failing plan is shrunk.
 
+mod drains;
+mod little_room;
 mod operators;
 mod server_kinds;
+
+pub(crate) use server_kinds::SnapshotFailure;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -53,6 +57,8 @@ pub(crate) enum Fault {
     ReadError { server: usize, operations: u64, down: Option<VirtualTime> },
     /// Nothing can be written for a while.
     DiskFull { server: usize, lasts: VirtualTime },
+    /// The disks of these servers have so few free bytes for a while.
+    LittleRoom { servers: Vec<usize>, free: u64, lasts: VirtualTime },
     /// Each sync takes so much longer.
     SlowDisk { server: usize, extra: VirtualTime, lasts: VirtualTime },
     /// Each sync takes so much longer, and no more than so many batches share one: the disk cannot keep up.
@@ -79,6 +85,8 @@ pub(crate) enum Fault {
     ClientMoves { client: usize },
     /// A client requests a reconfig.
     Reconfig { client: usize, change: ReconfigChange, version: ExpectedVersion },
+    /// A server sends its clients away and ends; it restarts after a while.
+    Drain { server: usize },
     /// The operator sets the ACL of the config node.
     ConfigAcl { permissions: i32 },
 }
@@ -88,13 +96,6 @@ pub(crate) const LEADER: usize = usize::MAX;
 
 /// Stands for a follower that observers are connected to when the fault begins.
 pub(crate) const OBSERVER_MASTER: usize = usize::MAX - 1;
-
-/// Why a snapshot file cannot be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SnapshotFailure {
-    Io,
-    Full,
-}
 
 /// A step of recovery or of broadcast, by the packet that makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,6 +186,7 @@ impl Fault {
             Fault::DiskError { .. } => FaultKind::DiskError,
             Fault::ReadError { .. } => FaultKind::ReadError,
             Fault::DiskFull { .. } => FaultKind::DiskFull,
+            Fault::LittleRoom { .. } => FaultKind::LittleRoom,
             Fault::SlowDisk { .. } => FaultKind::SlowDisk,
             Fault::DiskLags { .. } => FaultKind::DiskLags,
             Fault::DiskHangs { .. } => FaultKind::DiskHangs,
@@ -202,6 +204,7 @@ impl Fault {
             Fault::ClientVanishes { .. } => FaultKind::ClientVanishes,
             Fault::ClientMoves { .. } => FaultKind::ClientMoves,
             Fault::Reconfig { .. } => FaultKind::MembersChange,
+            Fault::Drain { .. } => FaultKind::Drain,
             Fault::ConfigAcl { .. } => FaultKind::ConfigAcl,
         }
     }
@@ -216,15 +219,12 @@ impl fmt::Display for PlannedFault {
 /// Draws the faults of a run.
 pub(crate) fn draw(shape: &RunParameters) -> Vec<PlannedFault> {
     let mut drawer = FaultDrawer { shape, random: SimRandom::new(shape.seed, 2), rotten: Vec::new() };
-    if let Some(endurance) = shape.endurance {
-        return drawer.endurance(endurance);
-    }
-    if shape.kinds.only_leader_ends {
-        return drawer.end_of_leader();
+    if let Some(plan) = drawer.only_one_kind() {
+        return plan;
     }
     let mut plan = drawer.reconfigs();
     plan.extend(drawer.stalled_leaders());
-    plan.extend(drawer.server_kinds());
+    plan.extend(drawer.server_kinds().into_iter().chain(drawer.drains()));
     if shape.fault_rate == 0 || shape.fault_weights.iter().all(|&weight| weight == 0) {
         plan.sort_by_key(|planned| planned.at);
         return plan;
@@ -354,9 +354,11 @@ impl FaultDrawer<'_> {
             }
             FaultKind::MembersChange
             | FaultKind::ConfigAcl
+            | FaultKind::LittleRoom
             | FaultKind::SlowSnapshots
             | FaultKind::FailingSnapshots
-            | FaultKind::RotBeforeTruncate => return None,
+            | FaultKind::RotBeforeTruncate
+            | FaultKind::Drain => return None,
         })
     }
 

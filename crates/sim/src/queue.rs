@@ -37,6 +37,8 @@ pub(crate) enum SimEvent {
     SnapshotStep { server: usize, incarnation: u32, snapshot: u64 },
     /// The next slice of a snapshot for a learner.
     StreamSlice { server: usize, incarnation: u32, connection: SocketId },
+    /// A server looks at the room on its disk.
+    RoomLook { server: usize, incarnation: u32 },
     /// The next config file is written.
     FilesWritten { server: usize, incarnation: u32 },
     /// A deadline of a client's session state machine.

@@ -1,8 +1,10 @@
 //! What a seed draws before a run begins: how large the ensemble is, how fast everything is, what the
 //! clients do, and which faults come how often. Two seeds differ in kind, not only in order.
 
+pub(crate) mod drains;
 mod endurance;
 mod kept_connections;
+mod little_room;
 mod server_kinds;
 mod stalled_leaders;
 
@@ -17,6 +19,7 @@ use crate::queue::{MS, SECOND, VirtualTime};
 use crate::random::SimRandom;
 pub(crate) use endurance::Endurance;
 pub(crate) use kept_connections::ROUND_TICKS;
+pub(crate) use little_room::{LittleRoom, ROOM, ROOM_ROUND_TICKS, ROOM_ROUNDS};
 pub(crate) use server_kinds::ServerKinds;
 
 /// The weights of the operations; zero disables one.
@@ -177,6 +180,8 @@ impl RunParameters {
         shape.draw_stalled_leaders();
         shape.draw_server_kinds();
         shape.draw_kept_connections();
+        shape.draw_little_room();
+        shape.draw_drains();
         shape.make_room_in_attempts();
         shape
     }

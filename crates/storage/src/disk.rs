@@ -45,6 +45,15 @@ pub enum LockRefused {
     Io(io::Error),
 }
 
+/// The space of the file system that holds a directory, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskSpace {
+    /// All of it.
+    pub total: u64,
+    /// The part that this process may still fill.
+    pub free: u64,
+}
+
 /// A disk with directories.
 pub trait Disk: Clone {
     /// An open file.
@@ -75,6 +84,11 @@ pub trait Disk: Clone {
 
     /// Makes all names of a directory durable.
     fn sync_directory(&self, directory: &Path) -> io::Result<()>;
+
+    /// The space of the file system that holds a directory; `None` if it has no limit.
+    fn space(&self, _directory: &Path) -> io::Result<Option<DiskSpace>> {
+        Ok(None)
+    }
 
     /// Takes the exclusive lock of the file at `path`, and writes `holder` into it.
     fn lock(&self, path: &Path, holder: &str) -> Result<Self::Lock, LockRefused>;

@@ -20,6 +20,7 @@ pub mod pending_operation;
 pub mod purge;
 mod quarantine;
 pub mod recovery;
+mod reserve;
 pub mod small_file;
 pub mod snapshot_file;
 pub mod sync_watermark;
@@ -27,7 +28,7 @@ pub mod truncate;
 pub mod trust;
 
 pub use directory::{Directories, DirectoryError, Locks, Missing};
-pub use disk::{Disk, DiskFile, ReadAt};
+pub use disk::{Disk, DiskFile, DiskSpace, ReadAt};
 pub use epoch::{EpochError, Epochs};
 pub use failure::IoFailure;
 pub use file::FileDisk;
@@ -38,12 +39,13 @@ pub use format::snapshot::{
 pub use install::{InstallError, ReceivedSnapshot, SnapshotInstall};
 pub use log_reader::{DiffLimits, LogEntry, LogReader, read_after};
 pub use log_writer::{ForceSync, LogError, LogOptions, LogWriter, SyncWatermarks};
-pub use purge::{PurgeReport, purge};
+pub use purge::{PurgeReport, purge, purge_for_room};
 pub use quarantine::quarantine;
 pub use recovery::{
     DroppedTail, EmptySnapshots, RecoveredState, RecoveryError, RecoveryOptions, RecoveryProgress,
     RecoveryRepair, RecoveryTarget, recover,
 };
+pub use reserve::{RESERVE_NAME, ReserveFile};
 pub use snapshot_file::{SnapshotError, SnapshotTarget, SnapshotWriter, WrittenSnapshot};
 pub use truncate::{TruncateError, TruncateRefusal, Truncated, truncate};
 pub use trust::Trust;

@@ -124,6 +124,12 @@ impl<D: Disk> LogReader<D> {
         self.last
     }
 
+    /// The first zxid of the oldest log. A read behind it may find everything.
+    pub fn oldest(&self) -> Result<Option<Zxid>, IoFailure> {
+        let logs = log_files::list(&self.disk, &self.directories.logs())?;
+        Ok(logs.first().map(|log| log.name.zxid))
+    }
+
     /// The next entries, if those up to `up_to` are complete and within the limits; otherwise `None`. It
     /// reads ahead up to the limits to check that, and keeps only the entries that it returns.
     pub fn begin(

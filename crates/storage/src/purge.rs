@@ -28,12 +28,22 @@ pub struct PurgeReport {
 
 /// Keeps the newest `retain` valid snapshots (at least three) and all logs that they need.
 pub fn purge<D: Disk>(disk: &D, directories: &Directories, retain: usize) -> Result<PurgeReport, IoFailure> {
+    purge_to(disk, directories, retain.max(RETAIN_MIN))
+}
+
+/// Keeps the newest valid snapshot and the logs that it needs: the least from which a server can start. The
+/// disk has little room.
+pub fn purge_for_room<D: Disk>(disk: &D, directories: &Directories) -> Result<PurgeReport, IoFailure> {
+    purge_to(disk, directories, 1)
+}
+
+fn purge_to<D: Disk>(disk: &D, directories: &Directories, retain: usize) -> Result<PurgeReport, IoFailure> {
     let mut report = PurgeReport::default();
     let snapshots = directories.snapshots();
     let files = list(disk, &snapshots)?;
     let mut oldest = None;
     for file in files.iter().filter(|file| file.name.spelling != NameSpelling::Unfinished) {
-        if report.kept.len() == retain.max(RETAIN_MIN) {
+        if report.kept.len() == retain {
             break;
         }
         match validate(disk, &file.path)? {

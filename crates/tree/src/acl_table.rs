@@ -12,7 +12,7 @@ use zebu_proto::Acl;
 const OPEN_ID: i64 = -1;
 
 /// The slot of a node's ACL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AclSlot(u32);
 
 struct AclRecord {
@@ -29,6 +29,8 @@ pub(crate) struct AclTable {
     by_list: HashTable<u32>,
     next_id: i64,
     hash: FixedState,
+    /// The slot that was returned last: the next node often has the same ACL.
+    recent: u32,
 }
 
 impl AclTable {
@@ -42,6 +44,7 @@ impl AclTable {
             by_list: HashTable::new(),
             next_id: 1,
             hash: FixedState::with_seed(hash_seed),
+            recent: AclTable::OPEN.0,
         }
     }
 
@@ -66,6 +69,11 @@ impl AclTable {
         let Some(list) = list else {
             return AclTable::OPEN;
         };
+        let recent = &mut self.slots[self.recent as usize];
+        if recent.uses > 0 && self.recent != AclTable::OPEN.0 && *recent.list == *list {
+            recent.uses += 1;
+            return AclSlot(self.recent);
+        }
         let hash = self.hash.hash_one(list);
         let found = self.by_list.find(hash, |&slot| *self.slots[slot as usize].list == *list).copied();
         let slot = match found {
@@ -77,6 +85,7 @@ impl AclTable {
             }
         };
         self.slots[slot as usize].uses += 1;
+        self.recent = slot;
         AclSlot(slot)
     }
 

@@ -55,6 +55,35 @@ impl DataRef {
     }
 }
 
+/// Data that a node gets. Large data of a transaction is shared, data of a snapshot is copied at once.
+#[derive(Clone, Copy)]
+pub(crate) enum NewData<'a> {
+    Shared(&'a Buffer),
+    Borrowed(Option<&'a [u8]>),
+}
+
+impl<'a> NewData<'a> {
+    /// The bytes. Null is not the empty data.
+    pub(crate) fn bytes(self) -> Option<&'a [u8]> {
+        match self {
+            NewData::Shared(data) => data.as_deref(),
+            NewData::Borrowed(data) => data,
+        }
+    }
+
+    pub(crate) fn length(self) -> usize {
+        self.bytes().map_or(0, <[u8]>::len)
+    }
+
+    fn share(self) -> Arc<[u8]> {
+        match self {
+            NewData::Shared(Some(data)) => Arc::clone(data),
+            NewData::Shared(None) => Arc::from([]),
+            NewData::Borrowed(data) => Arc::from(data.unwrap_or_default()),
+        }
+    }
+}
+
 /// The kind of piece for data of some length.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DataPlace {
@@ -75,8 +104,8 @@ impl DataStore {
         DataStore { classes: (0..CLASSES).map(SizeClass::new).collect(), large: Slots::new() }
     }
 
-    pub(crate) fn insert(&mut self, data: &Buffer) -> DataRef {
-        let Some(data) = data else {
+    pub(crate) fn insert(&mut self, new: NewData<'_>) -> DataRef {
+        let Some(data) = new.bytes() else {
             return DataRef::NULL;
         };
         let length = u32::try_from(data.len()).ok().filter(|&length| length != NULL);
@@ -88,14 +117,14 @@ impl DataStore {
                 place[..data.len()].copy_from_slice(data);
                 value.piece = piece;
             }
-            DataPlace::Large => value.piece = self.large.insert(LargeData::Data(Arc::clone(data))),
+            DataPlace::Large => value.piece = self.large.insert(LargeData::Data(new.share())),
         }
         value
     }
 
     /// Removes one value and inserts another, reusing its piece if it fits.
-    pub(crate) fn replace(&mut self, value: DataRef, data: &Buffer) -> DataRef {
-        if let (Some(data), DataPlace::Class(class)) = (data, value.home()) {
+    pub(crate) fn replace(&mut self, value: DataRef, new: NewData<'_>) -> DataRef {
+        if let (Some(data), DataPlace::Class(class)) = (new.bytes(), value.home()) {
             let after = DataRef { length: u32::try_from(data.len()).unwrap_or(NULL), ..value };
             if after.home() == value.home() {
                 self.classes[class].piece_mut(value.piece)[..data.len()].copy_from_slice(data);
@@ -103,7 +132,7 @@ impl DataStore {
             }
         }
         self.remove(value);
-        self.insert(data)
+        self.insert(new)
     }
 
     pub(crate) fn remove(&mut self, value: DataRef) {
@@ -294,8 +323,12 @@ mod tests {
         for before in kinds().into_iter().chain([None]) {
             for after in kinds().into_iter().chain([None]) {
                 let mut values = DataStore::new();
-                let neighbours = [values.insert(&before), values.insert(&before), values.insert(&after)];
-                let value = values.replace(neighbours[1], &after);
+                let neighbours = [
+                    values.insert(NewData::Shared(&before)),
+                    values.insert(NewData::Shared(&before)),
+                    values.insert(NewData::Shared(&after)),
+                ];
+                let value = values.replace(neighbours[1], NewData::Shared(&after));
                 assert_eq!(values.get(value), after.as_deref());
                 assert_eq!(values.get(neighbours[0]), before.as_deref());
                 assert_eq!(values.get(neighbours[2]), after.as_deref());
@@ -310,10 +343,10 @@ mod tests {
     #[test]
     fn a_size_that_is_not_used_any_more_gives_its_memory_back() {
         let mut values = DataStore::new();
-        let many: Vec<DataRef> = (0..5000).map(|_| values.insert(&buffer(100, 1))).collect();
+        let many: Vec<DataRef> = (0..5000).map(|_| values.insert(NewData::Shared(&buffer(100, 1)))).collect();
         assert!(held(&values) >= 5000 * 104);
         let moved: Vec<DataRef> =
-            many.into_iter().map(|value| values.replace(value, &buffer(20, 2))).collect();
+            many.into_iter().map(|value| values.replace(value, NewData::Shared(&buffer(20, 2)))).collect();
         assert!(held(&values) < 5000 * 24 + 2 * CHUNK_BYTES, "{} bytes are held", held(&values));
         for value in &moved {
             assert_eq!(values.get(*value), Some(&[2; 20][..]));
@@ -323,14 +356,15 @@ mod tests {
     #[test]
     fn pieces_that_were_released_are_taken_first() {
         let mut values = DataStore::new();
-        let all: Vec<DataRef> = (0..20_000).map(|_| values.insert(&buffer(30, 1))).collect();
+        let all: Vec<DataRef> = (0..20_000).map(|_| values.insert(NewData::Shared(&buffer(30, 1)))).collect();
         let before = held(&values);
         let mut released = 0;
         for value in all.iter().step_by(3) {
             values.remove(*value);
             released += 1;
         }
-        let again: Vec<DataRef> = (0..released).map(|_| values.insert(&buffer(31, 2))).collect();
+        let again: Vec<DataRef> =
+            (0..released).map(|_| values.insert(NewData::Shared(&buffer(31, 2)))).collect();
         assert_eq!(held(&values), before);
         for value in again {
             assert_eq!(values.get(value), Some(&[2; 31][..]));

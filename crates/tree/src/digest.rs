@@ -30,21 +30,20 @@ pub(crate) fn content_checksum(path: &str, data: Option<&[u8]>) -> u32 {
 /// empty register ignores leading zeros, and an initial value is equivalent to the first four bytes. Four
 /// more zeros make 64 bytes, so that all of it uses the processor's CRC steps of 16 bytes.
 pub(crate) fn node_digest(content: u32, stat: &StatPersisted) -> i64 {
-    let mut block = [0; 64];
-    let longs = [stat.czxid, stat.mzxid, stat.pzxid, stat.ctime, stat.mtime];
-    let ints = [stat.version, stat.cversion, stat.aversion];
-    for (place, long) in block[4..44].chunks_exact_mut(8).zip(longs) {
-        place.copy_from_slice(&long.to_be_bytes());
-    }
-    for (place, int) in block[44..56].chunks_exact_mut(4).zip(ints) {
-        place.copy_from_slice(&int.to_be_bytes());
-    }
-    block[56..].copy_from_slice(&stat.ephemeral_owner.to_be_bytes());
-    for (byte, begun) in block[4..8].iter_mut().zip((!content).to_le_bytes()) {
-        *byte ^= begun;
-    }
+    let (high, low) = (|long: i64| (long >> 32) as u32, |long: i64| long as u32);
+    let join = |left: u32, right: u32| (u64::from(left) << 32 | u64::from(right)).to_be_bytes();
+    let block = [
+        join(0, high(stat.czxid) ^ (!content).swap_bytes()),
+        join(low(stat.czxid), high(stat.mzxid)),
+        join(low(stat.mzxid), high(stat.pzxid)),
+        join(low(stat.pzxid), high(stat.ctime)),
+        join(low(stat.ctime), high(stat.mtime)),
+        join(low(stat.mtime), stat.version as u32),
+        join(stat.cversion as u32, stat.aversion as u32),
+        stat.ephemeral_owner.to_be_bytes(),
+    ];
     let mut hasher = Hasher::new_with_initial(NOTHING);
-    hasher.update(&block);
+    hasher.update(block.as_flattened());
     i64::from(hasher.finalize())
 }
 

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use zebu_proto::{Acl, Buffer, SessionId, StatPersisted, Zxid};
+use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 
 use crate::acl_table::{AclSlot, AclTable};
+use crate::data_store::NewData;
 use crate::mutate::NodeRecord;
 use crate::node::NodeId;
 use crate::options::TreeOptions;
@@ -64,7 +65,7 @@ impl TreeLoader {
     pub fn node(
         &mut self,
         path: &str,
-        data: Buffer,
+        data: Option<&[u8]>,
         acl_id: i64,
         stat: &StatPersisted,
     ) -> Result<(), LoadError> {
@@ -76,10 +77,9 @@ impl TreeLoader {
             path::split_stored(path).ok_or_else(|| LoadError::BadPath { path: path.into() })?;
         let parent = self.tree.find_parent(parent_path);
         let parent = parent.ok_or_else(|| LoadError::MissingParent { path: path.into() })?;
-        if self.tree.child(parent, name).is_some() {
-            return Err(LoadError::Duplicate { path: path.into() });
-        }
-        self.tree.attach(parent, path, NodeRecord { data: &data, acl, stat });
+        let place = self.tree.names.place(&self.tree.nodes, parent, name.as_bytes());
+        let place = place.map_err(|_| LoadError::Duplicate { path: path.into() })?;
+        self.tree.attach(place, path, NodeRecord { name, data: NewData::Borrowed(data), acl, stat });
         Ok(())
     }
 
@@ -92,12 +92,12 @@ impl TreeLoader {
         self.tree
     }
 
-    fn root(&mut self, data: Buffer, acl: AclSlot, stat: &StatPersisted) -> Result<(), LoadError> {
+    fn root(&mut self, data: Option<&[u8]>, acl: AclSlot, stat: &StatPersisted) -> Result<(), LoadError> {
         if self.has_root {
             return Err(LoadError::Duplicate { path: "".into() });
         }
         self.has_root = true;
-        self.tree.replace_data(NodeId::ROOT, "", &data, |root| *root = *stat);
+        self.tree.replace_data(NodeId::ROOT, "", NewData::Borrowed(data), |root| *root = *stat);
         self.tree.replace_acl(NodeId::ROOT, acl);
         Ok(())
     }

@@ -1,20 +1,26 @@
 //! The basic steps of every change. Each keeps links, indexes, sizes and the digest consistent; none knows
 //! transactions, watches or quotas.
 
-use zebu_proto::{Buffer, StatPersisted};
+use std::sync::PoisonError;
+
+use zebu_proto::StatPersisted;
 
 use crate::acl_table::AclSlot;
-use crate::arena::Arena;
+use crate::arena::{Arena, NodeState};
+use crate::data_store::NewData;
 use crate::digest;
-use crate::node::{CreationOrder, NodeId, ZNode};
+use crate::name_index::NamePlace;
+use crate::node::{NodeId, ZNode};
 use crate::options::DigestMode;
 use crate::owner::Lifetime;
-use crate::path;
+use crate::trait_table::NodeTraits;
 use crate::tree::Tree;
 
 /// The content of a new node.
 pub(crate) struct NodeRecord<'a> {
-    pub(crate) data: &'a Buffer,
+    /// The last component of the path.
+    pub(crate) name: &'a str,
+    pub(crate) data: NewData<'a>,
     /// Counts as a use of the ACL.
     pub(crate) acl: AclSlot,
     pub(crate) stat: &'a StatPersisted,
@@ -22,19 +28,20 @@ pub(crate) struct NodeRecord<'a> {
 
 impl Tree {
     /// Adds a child that does not exist. The parent's stat is not changed.
-    pub(crate) fn attach(&mut self, parent: NodeId, path: &str, record: NodeRecord<'_>) -> NodeId {
-        let NodeRecord { data, acl, stat } = record;
-        let name = path::split(path).map_or(path, |(_, name)| name);
-        self.data_size += path.len() + data.as_ref().map_or(0, |data| data.len());
-        let content = self.content_checksum(path, data.as_deref());
-        let birth = CreationOrder::new(self.next_birth, digest::is_counted(path));
-        self.next_birth += 1;
-        let node = ZNode { parent, ..ZNode::new(name, content, acl, birth, stat) };
-        let id = self.nodes.insert(node, data, stat);
+    pub(crate) fn attach(&mut self, place: NamePlace, path: &str, record: NodeRecord<'_>) -> NodeId {
+        let (NodeRecord { name, data, acl, stat }, parent) = (record, place.parent);
+        self.data_size += path.len() + data.length();
+        let content = self.content_checksum(path, data.bytes());
+        let traits = NodeTraits { owner: stat.ephemeral_owner, acl, is_counted: digest::is_counted(path) };
+        let node = ZNode { parent, ..ZNode::new(name, content, stat) };
+        let id = self.nodes.insert(node, data, traits, stat);
         self.link(parent, id);
-        self.names.insert(&self.nodes, id);
+        self.names.insert(&self.nodes, place, id);
+        self.orders.get_mut().unwrap_or_else(PoisonError::into_inner).attached(&self.nodes, id);
         self.index_owner(id, stat.ephemeral_owner);
-        self.digest = self.digest.wrapping_add(self.digest_with(self.nodes.get(id), stat));
+        if self.options.digest == DigestMode::On && traits.is_counted {
+            self.digest = self.digest.wrapping_add(digest::node_digest(content, stat));
+        }
         id
     }
 
@@ -43,9 +50,10 @@ impl Tree {
         let node = self.nodes.get(id);
         debug_assert_eq!(self.nodes.branch(node).child_count, 0, "children are removed first");
         self.digest = self.digest.wrapping_sub(self.digest_of(id));
-        let (owner, acl, parent) = (self.nodes.owner(node), node.acl, node.parent);
+        let (NodeTraits { owner, acl, .. }, parent) = (*self.nodes.traits(node), node.parent);
         self.data_size = self.data_size.saturating_sub(path.len() + node.data_length());
         self.names.remove(&self.nodes, id);
+        self.orders.get_mut().unwrap_or_else(PoisonError::into_inner).detaching(&self.nodes, id);
         self.unindex_owner(id, owner);
         self.unlink(parent, id);
         self.acls.release(acl);
@@ -65,12 +73,12 @@ impl Tree {
         &mut self,
         id: NodeId,
         path: &str,
-        data: &Buffer,
+        data: NewData<'_>,
         change: impl FnOnce(&mut StatPersisted),
     ) {
-        let content = self.content_checksum(path, data.as_deref());
+        let content = self.content_checksum(path, data.bytes());
         let before = self.nodes.get(id).data_length();
-        self.data_size = self.data_size.saturating_sub(before) + data.as_ref().map_or(0, |data| data.len());
+        self.data_size = self.data_size.saturating_sub(before) + data.length();
         let replace = |nodes: &mut Arena| {
             nodes.set_data(id, data);
             nodes.get_mut(id).content = content;
@@ -85,19 +93,18 @@ impl Tree {
         change_stat: impl FnOnce(&mut StatPersisted),
     ) {
         let node = self.nodes.get(id);
-        let mut stat = self.nodes.stat(node);
-        let before = self.known_digest(node).unwrap_or_else(|| self.digest_with(node, &stat));
+        let NodeState { mut stat, digest, .. } = self.nodes.state(node);
+        let before = digest.unwrap_or_else(|| self.digest_with(node, &stat));
         change_stat(&mut stat);
         change_nodes(&mut self.nodes);
-        self.nodes.set_stat(id, &stat);
         let after = self.digest_with(self.nodes.get(id), &stat);
-        self.nodes.note_digest(id, after);
+        self.nodes.set_stat(id, &stat, after);
         self.digest = self.digest.wrapping_sub(before).wrapping_add(after);
     }
 
     /// Replaces the ACL of a node; `acl` counts as a use.
     pub(crate) fn replace_acl(&mut self, id: NodeId, acl: AclSlot) {
-        let before = std::mem::replace(&mut self.nodes.get_mut(id).acl, acl);
+        let before = self.nodes.set_acl(id, acl);
         self.acls.release(before);
     }
 

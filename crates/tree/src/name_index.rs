@@ -11,6 +11,13 @@ use crate::node::NodeId;
 
 const SHARD_BITS: u32 = 10;
 
+/// Where a new node will be. Its name is hashed once, for the search and for the insertion.
+#[derive(Clone, Copy)]
+pub(crate) struct NamePlace {
+    pub(crate) parent: NodeId,
+    hash: u64,
+}
+
 /// Every node but the root.
 pub(crate) struct NameIndex {
     hash: FixedState,
@@ -24,7 +31,19 @@ impl NameIndex {
     }
 
     pub(crate) fn find(&self, nodes: &Arena, parent: NodeId, name: &[u8]) -> Option<NodeId> {
+        self.find_hashed(nodes, self.hash_of(parent, name), parent, name)
+    }
+
+    /// The node with this name, or the place for a new one.
+    pub(crate) fn place(&self, nodes: &Arena, parent: NodeId, name: &[u8]) -> Result<NamePlace, NodeId> {
         let hash = self.hash_of(parent, name);
+        match self.find_hashed(nodes, hash, parent, name) {
+            Some(existing) => Err(existing),
+            None => Ok(NamePlace { parent, hash }),
+        }
+    }
+
+    fn find_hashed(&self, nodes: &Arena, hash: u64, parent: NodeId, name: &[u8]) -> Option<NodeId> {
         let is_it = |&id: &NodeId| {
             let node = nodes.get(id);
             node.parent == parent && node.name.as_bytes() == name
@@ -32,15 +51,14 @@ impl NameIndex {
         self.shards[shard_of(hash)].find(hash, is_it).copied()
     }
 
-    /// Adds a node that is not in the index.
-    pub(crate) fn insert(&mut self, nodes: &Arena, id: NodeId) {
+    /// Adds the node of a place.
+    pub(crate) fn insert(&mut self, nodes: &Arena, place: NamePlace, id: NodeId) {
         let hasher = &self.hash;
         let hash_of = |&id: &NodeId| {
             let node = nodes.get(id);
             hasher.hash_one((node.parent, node.name.as_bytes()))
         };
-        let hash = hash_of(&id);
-        self.shards[shard_of(hash)].insert_unique(hash, id, hash_of);
+        self.shards[shard_of(place.hash)].insert_unique(place.hash, id, hash_of);
     }
 
     pub(crate) fn remove(&mut self, nodes: &Arena, id: NodeId) {

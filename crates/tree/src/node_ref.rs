@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use zebu_proto::client::ChildKind;
 use zebu_proto::{Acl, Stat, StatPersisted};
 
+use crate::arena::NodeState;
 use crate::node::{NodeId, ZNode};
 use crate::owner::Lifetime;
 use crate::tree::Tree;
@@ -21,15 +23,30 @@ impl<'a> NodeRef<'a> {
         NodeRef { tree, node: tree.nodes.get(id), id }
     }
 
+    pub(crate) fn id(&self) -> NodeId {
+        self.id
+    }
+
     /// Data; null is not the empty data.
     pub fn data(&self) -> Option<&'a [u8]> {
         self.tree.nodes.data(self.node)
     }
 
+    /// Length of the data; zero for null.
+    pub fn data_length(&self) -> usize {
+        self.node.data_length()
+    }
+
+    /// The transaction that created the node.
+    pub fn czxid(&self) -> i64 {
+        self.node.czxid
+    }
+
     /// The stat that clients see.
     pub fn stat(&self) -> Stat {
-        let shown_owner = self.lifetime().shown_owner();
-        self.persisted().visible(self.node.data_length(), self.num_children(), shown_owner)
+        let NodeState { stat, child_count, .. } = self.tree.nodes.state(self.node);
+        let shown_owner = self.tree.lifetime(stat.ephemeral_owner).shown_owner();
+        stat.visible(self.node.data_length(), child_count as usize, shown_owner)
     }
 
     /// The stat that snapshots keep.
@@ -39,7 +56,7 @@ impl<'a> NodeRef<'a> {
 
     /// The ACL of the node.
     pub fn acl(&self) -> &'a Arc<[Acl]> {
-        self.tree.acls.get(self.node.acl)
+        self.tree.acls.get(self.tree.nodes.traits(self.node).acl)
     }
 
     /// The lifetime of the node.
@@ -78,6 +95,15 @@ impl<'a> NodeRef<'a> {
         self.tree.nodes.branch(self.node).child_count as usize
     }
 
+    /// Whether a list of this kind contains the node.
+    pub fn is_of_kind(&self, kind: ChildKind) -> bool {
+        match kind {
+            ChildKind::All => true,
+            ChildKind::Persistent => self.lifetime().session().is_none(),
+            ChildKind::Ephemeral => self.lifetime().session().is_some(),
+        }
+    }
+
     /// The last component of its path; empty for the root.
     pub fn name(&self) -> &'a str {
         self.node.name.as_str()
@@ -100,14 +126,25 @@ pub struct Children<'a> {
     left: usize,
 }
 
+impl<'a> Children<'a> {
+    fn next_node(&mut self) -> Option<&'a ZNode> {
+        let node = self.tree.nodes.get(self.next.some()?);
+        self.next = node.next;
+        self.left = self.left.saturating_sub(1);
+        Some(node)
+    }
+
+    /// The names as bytes, for callers that only copy them: a `str` is validated again.
+    pub fn bytes(mut self) -> impl Iterator<Item = &'a [u8]> {
+        std::iter::from_fn(move || self.next_node().map(|node| node.name.as_bytes()))
+    }
+}
+
 impl<'a> Iterator for Children<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {
-        let node = self.tree.nodes.get(self.next.some()?);
-        self.next = node.next;
-        self.left = self.left.saturating_sub(1);
-        Some(node.name.as_str())
+        self.next_node().map(|node| node.name.as_str())
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

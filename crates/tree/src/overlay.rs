@@ -135,6 +135,11 @@ impl Overlay {
         self.order.extend(paths.map(|path| (zxid, path)));
     }
 
+    /// Paths of nodes that pending requests create or change, in no order.
+    pub(crate) fn existing_paths(&self) -> impl Iterator<Item = &str> {
+        self.records.iter().filter(|(_, record)| record.node.is_some()).map(|(path, _)| &**path)
+    }
+
     /// Paths of nodes that will be ephemerals of a session.
     pub(crate) fn ephemerals_of(&self, session: SessionId) -> impl Iterator<Item = &Arc<str>> {
         self.ephemerals.get(&session).into_iter().flatten()

@@ -71,11 +71,13 @@ impl<T: SlotEntry> Slots<T> {
         self.live -= 1;
     }
 
+    #[inline]
     pub(crate) fn get(&self, number: u32) -> &T {
         let number = number as usize;
         &self.chunks[number / CHUNK][number % CHUNK]
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, number: u32) -> &mut T {
         let number = number as usize;
         &mut self.chunks[number / CHUNK][number % CHUNK]

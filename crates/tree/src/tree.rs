@@ -1,21 +1,24 @@
 //! The replicated state and its reads. Changes are in [`crate::mutate`] and [`crate::apply`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 
 use crate::acl_table::AclTable;
 use crate::arena::Arena;
+use crate::data_store::NewData;
 use crate::digest;
 use crate::mutate::NodeRecord;
 use crate::name_index::NameIndex;
-use crate::node::{CreationOrder, NodeId, ZNode};
+use crate::node::{NodeId, ZNode};
 use crate::node_ref::NodeRef;
 use crate::options::{DigestMode, TreeOptions};
 use crate::owner::Lifetime;
 use crate::path;
 use crate::quota::QuotaRoots;
+use crate::sibling_orders::{ChildBound, SiblingOrders, SortLimits, sort_children};
+use crate::trait_table::NodeTraits;
 
 /// Nodes, ACLs, sessions: everything that is equal on all servers after the same transactions.
 pub struct Tree {
@@ -31,14 +34,14 @@ pub struct Tree {
     pub(crate) ttl_nodes: BTreeSet<NodeId>,
     pub(crate) quotas: QuotaRoots,
     pub(crate) sessions: BTreeMap<SessionId, i32>,
-    /// Number of the next node; see [`CreationOrder`].
-    pub(crate) next_birth: u64,
     pub(crate) digest: i64,
     pub(crate) last_zxid: Zxid,
     /// Bytes of all paths and data.
     pub(crate) data_size: usize,
     /// Closed sessions with ephemeral nodes that were applied without a list of their paths.
     pub(crate) unlisted_ends: u64,
+    /// Readers build orders under a shared lock of the tree; changes own them.
+    pub(crate) orders: Mutex<SiblingOrders>,
 }
 
 impl Tree {
@@ -63,31 +66,31 @@ impl Tree {
             ttl_nodes: BTreeSet::new(),
             quotas: QuotaRoots::default(),
             sessions: BTreeMap::new(),
-            next_birth: 1,
             digest: 0,
             last_zxid: Zxid::ZERO,
             data_size: path::shown("").len(),
             unlisted_ends: 0,
+            orders: Mutex::default(),
         };
         let content = digest::content_checksum("", None);
-        let (birth, stat) = (CreationOrder::new(0, true), StatPersisted::default());
-        let root = ZNode::new("", content, AclTable::OPEN, birth, &stat);
-        tree.nodes.insert(root, &Some(Arc::from([])), &stat);
+        let stat = StatPersisted::default();
+        let traits = NodeTraits { owner: 0, acl: AclTable::OPEN, is_counted: true };
+        let root = ZNode::new("", content, &stat);
+        tree.nodes.insert(root, NewData::Borrowed(Some(&[])), traits, &stat);
         tree.digest = tree.digest_of(NodeId::ROOT);
         tree
     }
 
     /// Adds the missing system nodes.
     pub(crate) fn add_system_nodes(&mut self) {
-        let empty = Some(Arc::from([]));
         let mut add = |parent: &str, name: &str, acl: Option<Vec<Acl>>, stat: StatPersisted| {
             let parent_id = self.find(parent)?;
-            if self.child(parent_id, name).is_none() {
+            if let Ok(place) = self.names.place(&self.nodes, parent_id, name.as_bytes()) {
                 let acl = self.acls.intern(acl.as_deref());
                 self.attach(
-                    parent_id,
+                    place,
                     &format!("{parent}/{name}"),
-                    NodeRecord { data: &empty, acl, stat: &stat },
+                    NodeRecord { name, data: NewData::Borrowed(Some(&[])), acl, stat: &stat },
                 );
             }
             Some(())
@@ -250,6 +253,26 @@ impl Tree {
         std::iter::successors(after(top), move |&id| after(id))
     }
 
+    /// Up to `max` children of a node behind a bound, in its order. `None` if a later call has to continue
+    /// the work; the caller releases the tree in between.
+    pub fn children_after<'a>(
+        &'a self,
+        parent: &NodeRef<'a>,
+        bound: ChildBound<'_>,
+        max: usize,
+        limits: SortLimits,
+    ) -> Option<Vec<NodeRef<'a>>> {
+        let parent_id = parent.id();
+        let children = if parent.num_children() <= limits.at_once {
+            sort_children(&self.nodes, parent_id, bound, max)
+        } else {
+            // An order is rebuilt if a panic has left it incomplete: its cursor tells.
+            let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+            orders.children_after(&self.nodes, parent_id, bound, max, limits.per_slice)?
+        };
+        Some(children.into_iter().map(|id| NodeRef::new(self, id)).collect())
+    }
+
     pub(crate) fn lifetime(&self, owner: i64) -> Lifetime {
         Lifetime::of_owner(owner, self.options.ttl_nodes)
     }
@@ -257,17 +280,13 @@ impl Tree {
     /// A node's part of the tree digest.
     pub(crate) fn digest_of(&self, id: NodeId) -> i64 {
         let node = self.nodes.get(id);
-        self.known_digest(node).unwrap_or_else(|| self.digest_with(node, &self.nodes.stat(node)))
-    }
-
-    /// The same if it is cached.
-    pub(crate) fn known_digest(&self, node: &ZNode) -> Option<i64> {
-        self.nodes.branch(node).digest.map(i64::from)
+        let state = self.nodes.state(node);
+        state.digest.unwrap_or_else(|| self.digest_with(node, &state.stat))
     }
 
     /// The same for a node with this stat.
     pub(crate) fn digest_with(&self, node: &ZNode, stat: &StatPersisted) -> i64 {
-        if self.options.digest == DigestMode::Off || !node.birth.is_counted() {
+        if self.options.digest == DigestMode::Off || !self.nodes.traits(node).is_counted {
             return 0;
         }
         digest::node_digest(node.content, stat)

@@ -27,7 +27,8 @@ pub type NodeSink<'a> = &'a mut dyn FnMut(&str, Option<&[u8]>, i64, &StatPersist
 /// Position of a walk. It borrows nothing.
 #[derive(Debug)]
 pub struct Walker {
-    /// The replay adds nodes that were created later.
+    /// The number of the next node in a reused slot, at the start. The replay adds nodes that were created
+    /// later.
     end_birth: u64,
     /// The counter of [`Tree`] at the start.
     unlisted_ends: u64,
@@ -36,8 +37,8 @@ pub struct Walker {
     end_slot: usize,
     /// The slots that were visited early, because a child came before.
     visited: Vec<u64>,
-    /// The path of the parent visited last, with its number: siblings are often adjacent.
-    parent: (u64, String),
+    /// The parent visited last in this slice, with its path: siblings are often adjacent.
+    parent: (NodeId, String),
 }
 
 impl Tree {
@@ -45,12 +46,12 @@ impl Tree {
     pub fn walker(&self) -> Walker {
         let slots = self.nodes.slots();
         Walker {
-            end_birth: self.next_birth,
+            end_birth: self.nodes.next_birth(),
             unlisted_ends: self.unlisted_ends,
             next_slot: 0,
             end_slot: slots,
             visited: vec![0; slots.div_ceil(64)],
-            parent: (0, String::new()),
+            parent: (NodeId::NONE, String::new()),
         }
     }
 }
@@ -61,12 +62,14 @@ impl Walker {
         if tree.unlisted_ends != self.unlisted_ends {
             return WalkProgress::Void;
         }
+        // Transactions between the slices can have given the slot to another node.
+        self.parent.0 = NodeId::NONE;
         let slice_end = self.next_slot.saturating_add(max_nodes.max(1)).min(self.end_slot);
         while self.next_slot < slice_end {
             let slot = self.next_slot;
             self.next_slot += 1;
-            if let Some((id, node)) = tree.nodes.at_slot(slot)
-                && node.birth.number() < self.end_birth
+            if let Some((id, _)) = tree.nodes.at_slot(slot)
+                && tree.nodes.birth(id) < self.end_birth
             {
                 self.visit_with_ancestors(tree, id, sink);
             }
@@ -90,14 +93,13 @@ impl Walker {
 
     fn visit(&mut self, tree: &Tree, id: NodeId, sink: NodeSink<'_>) {
         let node = tree.nodes.get(id);
-        let acl = tree.acls.id(node.acl);
+        let acl = tree.acls.id(tree.nodes.traits(node).acl);
         let Some(parent) = node.parent.some() else {
             sink("", tree.nodes.data(node), acl, &tree.nodes.stat(node));
             return;
         };
-        let parent_birth = tree.nodes.get(parent).birth.number();
-        if self.parent.0 != parent_birth {
-            self.parent = (parent_birth, tree.path_of(parent));
+        if self.parent.0 != parent {
+            self.parent = (parent, tree.path_of(parent));
         }
         let path = &mut self.parent.1;
         let length = path.len();

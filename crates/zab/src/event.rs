@@ -1,7 +1,7 @@
 //! The events of a peer: notifications, packets, connections, disk. The time is passed separately.
 
 use zebu_proto::ServerId;
-use zebu_proto::quorum::{Notification, Packet};
+use zebu_proto::quorum::{DiskRoom, Notification, Packet};
 
 use crate::encoded_txn::EncodedTxn;
 
@@ -118,6 +118,11 @@ pub enum PeerEvent {
     TruncateRefused {
         /// The refused command.
         io: IoId,
+    },
+    /// The room on the own disk, as often as it was looked at.
+    DiskRoom {
+        /// The room.
+        room: DiskRoom,
     },
     /// The result of a [`crate::PeerEffect::ReadLog`].
     LogRead {

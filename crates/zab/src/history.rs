@@ -98,8 +98,13 @@ impl History {
     }
 
     /// Whether memory holds more than the limits allow.
-    pub(crate) fn is_over_limits(&self) -> bool {
-        self.entries.len() > self.limits.entries || self.bytes > self.limits.bytes
+    fn is_over_limits(&self) -> bool {
+        self.entries.len() > self.limits.entries || self.is_over_bytes()
+    }
+
+    /// Whether memory holds more bytes than the limit allows.
+    pub(crate) fn is_over_bytes(&self) -> bool {
+        self.bytes > self.limits.bytes
     }
 
     pub(crate) fn append(&mut self, entry: EncodedTxn) {

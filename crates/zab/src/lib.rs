@@ -2,11 +2,13 @@
 //! out. It has no sockets, files, clocks, threads or global randomness.
 
 mod action;
+mod disk_health;
 mod disk_queue;
 pub mod election;
 mod encoded_txn;
 mod event;
 mod history;
+mod latency;
 mod leader;
 mod learner;
 mod learner_handler;
@@ -30,6 +32,7 @@ mod zab_state;
 pub use action::{
     Action, ConfigEffect, DiskCommand, LearnerPort, LinkCloseReason, LogPurpose, PeerEffect, ServingRole,
 };
+pub use disk_health::{DiskStatus, HandOverReason, HandOverRefusal};
 pub use encoded_txn::EncodedTxn;
 pub use event::{IoId, LinkId, LogRead, PeerEvent, PingNumber};
 pub use membership::Configuration;

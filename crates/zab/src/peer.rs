@@ -8,7 +8,8 @@ use zebu_proto::quorum::{Notification, Packet, PeerAnnouncement, ServerState};
 use zebu_proto::{ServerId, SessionId, Zxid};
 
 use crate::action::{Action, LinkCloseReason, PeerEffect, ServingRole};
-use crate::election::Elector;
+use crate::disk_health::HandOverRefusal;
+use crate::election::{Candidacy, Elector};
 use crate::encoded_txn::EncodedTxn;
 use crate::event::{LinkId, LogRead, PeerEvent, PingNumber};
 use crate::leader::Leader;
@@ -66,7 +67,12 @@ impl Peer {
     ) -> Peer {
         let state = ZabState::new(settings, recovered);
         let mut effects = Vec::new();
-        let elector = Elector::new(state.elector_settings(), state.logged_state(), now_ms, &mut effects);
+        let elector = Elector::new(
+            state.elector_settings(),
+            state.logged_state(Candidacy::Normal),
+            now_ms,
+            &mut effects,
+        );
         let mut peer = Peer {
             state,
             elector,
@@ -83,6 +89,11 @@ impl Peer {
     pub fn handle(&mut self, event: PeerEvent, now_ms: i64, out: &mut Vec<Action>) {
         if let PeerEvent::Persisted { io } = event {
             self.state.persisted(io, out);
+            let durable = self.state.disk.durable();
+            self.state.disk_health.appends.finish(durable, now_ms);
+        }
+        if let PeerEvent::DiskRoom { room } = event {
+            self.state.disk_health.room = room;
         }
         if let PeerEvent::LogRead { read: LogRead::Entries(entries), .. } = &event {
             entries.iter().for_each(|entry| self.state.record_oversize(entry));
@@ -238,7 +249,7 @@ impl Peer {
     /// Sends a packet to the leader of this serving learner.
     pub fn send_to_leader(&mut self, packet: Packet, out: &mut Vec<Action>) {
         if let ActiveRole::Learning(learner) = &mut self.role {
-            learner.send_to_leader(packet, out);
+            learner.send_to_leader(packet, self.state.disk_health.room, out);
         }
     }
 
@@ -276,6 +287,29 @@ impl Peer {
             | ActiveRole::Stopped => Err(StepDown::for_reason(LinkCloseReason::Resigned)),
         };
         self.after_event(result, now_ms, out);
+    }
+
+    /// Hands over the leadership because an operator asks for it. This server goes on as a follower.
+    ///
+    /// # Errors
+    /// See [`HandOverRefusal`].
+    pub fn hand_over(&mut self, now_ms: i64, out: &mut Vec<Action>) -> Result<(), HandOverRefusal> {
+        let ActiveRole::Leading(leader) = &mut self.role else { return Err(HandOverRefusal::NotLeader) };
+        leader.hand_over_as_asked(&mut PeerContext { state: &mut self.state, now_ms, out })?;
+        let ended = leader.finish_resignation(&self.state);
+        self.after_event(ended, now_ms, out);
+        Ok(())
+    }
+
+    /// Whether the tree may grow: a quorum of voters has room for it, as far as this leader knows.
+    pub fn quorum_has_room(&self) -> bool {
+        match &self.role {
+            ActiveRole::Leading(leader) => leader.quorum_has_room(&self.state),
+            ActiveRole::AwaitingDisk { .. }
+            | ActiveRole::Looking
+            | ActiveRole::Learning(_)
+            | ActiveRole::Stopped => true,
+        }
     }
 
     /// Whether [`Peer::resign`] is complete.
@@ -368,6 +402,7 @@ impl Peer {
                 | ActiveRole::Stopped => 0,
             },
             committed: self.state.committed(),
+            disk: self.state.disk_health.status(),
             learners,
         }
     }

@@ -56,6 +56,9 @@ pub struct PeerSettings {
     /// The configs of an ensemble with dynamic reconfiguration. If set, role, quorum, observers and config
     /// text come from the committed one.
     pub dynamic_config: Option<DynamicConfig>,
+    /// A leader whose appends take this long at the 99th percentile hands over to a faster follower; in
+    /// milliseconds. `None` never.
+    pub slow_disk_ms: Option<i64>,
     /// What this server tells its peers about itself; `None` makes it look like Apache ZooKeeper.
     pub announcement: Option<PeerAnnouncement>,
 }

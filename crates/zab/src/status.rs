@@ -1,8 +1,9 @@
 //! Status reports about a peer and its learners. The types hold no protocol state.
 
-use zebu_proto::quorum::{PeerAnnouncement, ServerState};
+use zebu_proto::quorum::{DiskRoom, PeerAnnouncement, ServerState};
 use zebu_proto::{ServerId, Zxid};
 
+use crate::disk_health::DiskStatus;
 use crate::event::LinkId;
 
 /// The status of a peer.
@@ -30,6 +31,8 @@ pub struct PeerStatus {
     pub committed: Zxid,
     /// The server that this learner is connected to: the leader or an observer master.
     pub master: Option<ServerId>,
+    /// The own disk.
+    pub disk: DiskStatus,
     /// The learners of a leader, or the observers of an observer master.
     pub learners: Vec<LearnerStatus>,
 }
@@ -47,4 +50,10 @@ pub struct LearnerStatus {
     pub acked: Zxid,
     /// What a Zebu server has told about itself; `None` for another server.
     pub zebu: Option<PeerAnnouncement>,
+    /// The room on its disk. A server that tells nothing counts as having enough.
+    pub room: DiskRoom,
+    /// The 99th percentile of its ACK latency over ten seconds, in milliseconds; `None` without an ACK.
+    pub ack_p99_ms: Option<i64>,
+    /// Whether its disk or network is much slower than the others'.
+    pub slow: bool,
 }

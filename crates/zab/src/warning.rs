@@ -4,6 +4,8 @@ use std::fmt;
 
 use zebu_proto::{ServerId, Zxid};
 
+use crate::disk_health::HandOverReason;
+
 /// A condition that an operator has to know about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerWarning {
@@ -66,6 +68,13 @@ pub enum PeerWarning {
         /// The number of digests that differed; none matched.
         differed: u64,
     },
+    /// This leader hands over, so that another server leads.
+    HandsOver {
+        /// The reason.
+        reason: HandOverReason,
+        /// The 99th percentile of its appends over ten seconds, in milliseconds.
+        append_p99_ms: i64,
+    },
 }
 
 impl fmt::Display for PeerWarning {
@@ -114,6 +123,19 @@ impl fmt::Display for PeerWarning {
                 "{differed} of {differed} digests up to {zxid} differed: the data that this server started with \
                  is not the ensemble's; it is moved aside, and the leader sends a snapshot"
             ),
+            PeerWarning::HandsOver { reason: HandOverReason::FullDisk, .. } => write!(
+                f,
+                "the disk of this leader has less room than disk.stop, and a follower has room: another server \
+                 is elected; make room on the disk of this server"
+            ),
+            PeerWarning::HandsOver { reason: HandOverReason::SlowDisk, append_p99_ms } => write!(
+                f,
+                "a write of the transaction log took {append_p99_ms} ms, far longer than on the followers: \
+                 another server is elected; check the disk of this server"
+            ),
+            PeerWarning::HandsOver { reason: HandOverReason::Asked, .. } => {
+                write!(f, "an operator asked this leader to hand over: another server is elected")
+            }
         }
     }
 }

@@ -6,8 +6,9 @@ use zebu_proto::quorum::Packet;
 use zebu_proto::{ServerId, Zxid};
 
 use crate::action::{Action, DiskCommand};
+use crate::disk_health::DiskHealth;
 use crate::disk_queue::DiskQueue;
-use crate::election::LoggedState;
+use crate::election::{Candidacy, LoggedState};
 use crate::encoded_txn::EncodedTxn;
 use crate::event::IoId;
 use crate::history::History;
@@ -47,6 +48,8 @@ pub(crate) struct ZabState {
     /// The last transaction that is larger than every learner can read. A leader without that limit proposed
     /// it.
     pub(crate) oversize: Option<Zxid>,
+    /// Room and latency of the own disk.
+    pub(crate) disk_health: DiskHealth,
 }
 
 impl ZabState {
@@ -66,6 +69,7 @@ impl ZabState {
             delivered: recovered.last,
             leader_replies: VecDeque::new(),
             oversize: None,
+            disk_health: DiskHealth::default(),
             reconfig,
             designated_leader: None,
             settings,
@@ -75,13 +79,13 @@ impl ZabState {
     }
 
     /// The state for an election: what a restart would recover. The disk must be idle.
-    pub(crate) fn logged_state(&self) -> LoggedState {
+    pub(crate) fn logged_state(&self, candidacy: Candidacy) -> LoggedState {
         assert!(self.disk.is_idle(), "a vote names the data on disk, so the disk must be idle");
         let last_zxid = match self.trust {
             DiskTrust::Trusted => self.history.last(),
             DiskTrust::Untrusted => Zxid(-1),
         };
-        LoggedState { last_zxid, current_epoch: self.current_epoch }
+        LoggedState { last_zxid, current_epoch: self.current_epoch, candidacy }
     }
 
     pub(crate) fn committed(&self) -> Zxid {
@@ -108,6 +112,7 @@ impl ZabState {
             return;
         }
         let io = self.disk.append(entry.zxid, now_ms);
+        self.disk_health.appends.begin(entry.zxid, now_ms);
         self.history.append(entry.clone());
         self.observe_txn(&entry, out);
         out.push(Action::Append { io, entry });
@@ -183,12 +188,15 @@ impl ZabState {
         }
     }
 
-    /// Loads durable transactions early if they exceed the memory limits. A learner calls it during
-    /// synchronization, up to `given`. They are not committed before the leader sends UPTODATE.
+    /// Loads durable transactions early if they exceed the memory limit. A learner calls it during
+    /// synchronization, up to `given`. They are not committed before the leader sends UPTODATE, so the server
+    /// closes the connections of its clients for it. Only bytes count here: a learner that reaches the next
+    /// leader late often has more transactions to receive than are kept for other learners.
     pub(crate) fn load_early(&mut self, given: Zxid, out: &mut Vec<Action>) {
+        self.history.trim(self.delivered);
         let kept = if self.is_ahead_of_disk() { self.history.last() } else { self.disk.durable() };
         let end = given.min(kept);
-        while self.history.is_over_limits() && self.delivered < end {
+        while self.history.is_over_bytes() && self.delivered < end {
             let Some(entry) = self.history.after(self.delivered) else { break };
             if entry.zxid > end {
                 break;

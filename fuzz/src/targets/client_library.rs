@@ -30,6 +30,7 @@ pub(super) fn run(data: &[u8]) {
                 SessionAction::Complete { .. } => ended += 1,
                 SessionAction::Authenticate { .. } => unreachable!("the settings have no SASL login"),
                 SessionAction::Notify { .. }
+                | SessionAction::Feed { .. }
                 | SessionAction::Status(_)
                 | SessionAction::Probe { .. }
                 | SessionAction::Log(_)

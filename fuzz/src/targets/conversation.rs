@@ -79,10 +79,23 @@ impl Server {
     }
 
     fn frame(&mut self, lane: ConnectionId, payload: &[u8]) {
+        if !self.has_room(lane) {
+            self.flush();
+        }
+        if !self.has_room(lane) {
+            return;
+        }
         let Some(at) = self.lanes.0.get_mut(&lane) else { return };
         if let Some(submission) = self.replica.receive(at, payload, self.now.monotonic_ms) {
             self.handle(ClientEvent::Request(submission));
         }
+    }
+
+    /// Whether the connection takes a request. A listing goes on until it is answered or waits for a write.
+    fn has_room(&mut self, lane: ConnectionId) -> bool {
+        let Some(at) = self.lanes.0.get_mut(&lane) else { return false };
+        while self.replica.continue_listing(at, self.now.monotonic_ms) {}
+        at.has_room()
     }
 
     fn handle(&mut self, event: ClientEvent) {

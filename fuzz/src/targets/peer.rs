@@ -60,6 +60,7 @@ pub(super) fn settings(role: Role, log: ObserverLog) -> PeerSettings {
         init_limit: 10,
         connect_limit: 10,
         sync_limit: 5,
+        slow_disk_ms: Some(500),
         resend_ms_min: 20,
         resend_ms_max: 200,
         finalize_ms: 20,
@@ -294,7 +295,7 @@ pub(super) fn small_packet(bits: &mut Bits<'_>) -> Packet {
         12 => Packet::LeaderInfo { zxid, protocol: LEARNER_PROTOCOL, zebu: None },
         13 => Packet::AckEpoch { last: zxid, current_epoch: i32::from(bits.below(4)) - 1 },
         14 => Packet::Sync,
-        _ => Packet::PingReply { zxid, touched: Vec::new() },
+        _ => Packet::PingReply { zxid, touched: Vec::new(), room: None },
     }
 }
 

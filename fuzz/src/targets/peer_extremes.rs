@@ -4,7 +4,7 @@
 
 use zebu_proto::quorum::election::NotificationVersion;
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo, Touch};
-use zebu_proto::quorum::{Notification, Packet, ServerState};
+use zebu_proto::quorum::{DiskRoom, Notification, Packet, ServerState};
 use zebu_proto::{ServerId, SessionId, Zxid};
 use zebu_zab::{Configuration, DynamicConfig, ObserverLog, PeerEvent, Role};
 
@@ -121,7 +121,11 @@ fn packet(bits: &mut Bits<'_>) -> Packet {
         2 => Packet::Ack { zxid },
         3 => Packet::Commit { zxid },
         4 => Packet::Ping { zxid },
-        5 => Packet::PingReply { zxid, touched: vec![Touch { session, timeout_ms: int }] },
+        5 => Packet::PingReply {
+            zxid,
+            touched: vec![Touch { session, timeout_ms: int }],
+            room: DiskRoom::from_number(int as u8),
+        },
         6 => Packet::Revalidate { session, timeout_ms: int },
         7 => Packet::Revalidated { session, valid: int % 2 == 0 },
         8 => Packet::Sync,

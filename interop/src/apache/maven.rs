@@ -100,7 +100,7 @@ fn pom_text(version: &str) -> String {
 }
 
 /// `target/interop` of this workspace.
-fn cache() -> Result<PathBuf> {
+pub(crate) fn cache() -> Result<PathBuf> {
     let target = match std::env::var_os("CARGO_TARGET_DIR") {
         Some(target) => PathBuf::from(target),
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"),

@@ -13,6 +13,8 @@ use anyhow::Result;
 use zebu_testing::Launch;
 use zebu_testing::vectors::Release;
 
+pub(crate) use self::maven::cache;
+
 /// Which Apache ZooKeeper to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Edition {

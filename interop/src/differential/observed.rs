@@ -220,7 +220,9 @@ impl Translation {
             CreateSession | CloseSession | Delete | Ping | Check | CheckWatches | RemoveWatches
             | DeleteContainer | Auth | SetWatches | SetWatches2 => ReplyBody::Empty,
             // Apache has no such requests, and the generator makes none.
-            Hello | With => ReplyBody::Empty,
+            Hello | With | GetChildrenPaginated | Page | Scan | DeleteTree | Feed | FeedCredit
+            | FilteredList | CheckNotExists | CreateIfNotExists | RemoveRecursive | CheckStat | TryRemove
+            | ListWithStatsAndData | ListRecursive => ReplyBody::Empty,
         })
     }
 

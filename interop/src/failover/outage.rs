@@ -43,7 +43,7 @@ impl fmt::Display for End {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outage {
     pub(super) end: End,
-    /// Until the first writer that had lost its connection had an answer again.
+    /// Until the first writer had an answer behind its pause.
     pub(super) writes_ms: f64,
     /// Until all of them had.
     pub(super) all_writers_ms: f64,
@@ -113,13 +113,27 @@ fn await_leader(others: &[SocketAddr], at: Instant) -> Result<Duration> {
     None.context("nobody else leads")
 }
 
-/// When each writer had its first answer on a connection that it made after the signal, soonest first.
+/// When each writer came back, soonest first. A writer of the server that went has its first answer on
+/// another connection. A writer that kept its connection has its first answer behind its longest pause,
+/// because a server may still answer what the ended leader had committed.
 fn came_back(acknowledged: &[Acknowledged], at: Instant) -> Vec<Instant> {
-    let mut first: BTreeMap<usize, Instant> = BTreeMap::new();
-    for write in acknowledged.iter().filter(|write| write.answered >= at && write.connection > 0) {
-        first.entry(write.writer).or_insert(write.answered);
+    let mut answers: BTreeMap<usize, Vec<Acknowledged>> = BTreeMap::new();
+    for write in acknowledged.iter().filter(|write| write.answered >= at) {
+        answers.entry(write.writer).or_default().push(*write);
     }
-    let mut all: Vec<Instant> = first.into_values().collect();
+    let back = |writes: Vec<Acknowledged>| {
+        if let Some(first) = writes.iter().find(|write| write.connection > 0) {
+            return Some(first.answered);
+        }
+        let mut before = at;
+        let pauses = writes.iter().map(|write| {
+            let pause = write.answered - before;
+            before = write.answered;
+            (pause, std::cmp::Reverse(write.answered))
+        });
+        pauses.max().map(|(_, std::cmp::Reverse(answered))| answered)
+    };
+    let mut all: Vec<Instant> = answers.into_values().filter_map(back).collect();
     all.sort();
     all
 }
@@ -142,5 +156,8 @@ mod tests {
         let writes = [write(1, 0, 1), write(2, 0, 2), write(2, 1, 200), write(1, 1, 201), write(1, 1, 202)];
         let after: Vec<Duration> = came_back(&writes, at).into_iter().map(|back| back - at).collect();
         assert_eq!(after, [200, 201].map(Duration::from_millis));
+        // This one kept its connection: the first answer is of the dying leader.
+        let kept = [write(3, 0, 2), write(3, 0, 40), write(3, 0, 45)];
+        assert_eq!(came_back(&kept, at), [at + Duration::from_millis(40)]);
     }
 }

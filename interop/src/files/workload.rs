@@ -104,7 +104,7 @@ impl Workload {
                 MultiOp::Delete(delete) => {
                     self.known.remove(delete.path.as_deref().unwrap_or_default());
                 }
-                MultiOp::SetData(_) | MultiOp::Check(_) => {}
+                MultiOp::SetData(_) | MultiOp::Check(_) | MultiOp::Keeper(_) => {}
             }
         }
     }

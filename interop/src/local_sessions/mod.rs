@@ -67,8 +67,9 @@ fn start(arguments: &Arguments, members: &str, upgrade: Upgrade) -> Result<(Trio
         Upgrade::On => "true",
         Upgrade::Off => "false",
     };
+    // A kept connection would keep its local session over the loss of the leader; Apache keeps none.
     let lines = format!(
-        "tickTime=500\ninitLimit=40\nsyncLimit=20\nlocalSessionsEnabled=true\n\
+        "zebu.electionGrace=0\ntickTime=500\ninitLimit=40\nsyncLimit=20\nlocalSessionsEnabled=true\n\
          localSessionsUpgradingEnabled={upgrading}\n"
     );
     let mut trio = Trio::new(launches, &lines)?;

@@ -26,9 +26,14 @@ pub(super) struct Agreement {
 /// Compares all running servers. No client may write meanwhile. A session whose client was lost may still
 /// end and delete its nodes, so that a difference must stay for longer than a session does.
 pub(super) fn compare(fleet: &Fleet) -> Result<Agreement> {
+    compare_but(fleet, &|_| false)
+}
+
+/// Like [`compare`], without these nodes.
+pub(super) fn compare_but(fleet: &Fleet, is_ignored: &dyn Fn(&str) -> bool) -> Result<Agreement> {
     let deadline = Instant::now() + 3 * Duration::from_millis(SESSION_MS.unsigned_abs().into());
     let nodes = loop {
-        match compare_once(fleet)? {
+        match compare_once(fleet, is_ignored)? {
             TreeComparison::Equal { nodes } => break nodes,
             TreeComparison::Different(difference) => ensure!(Instant::now() < deadline, "{difference}"),
         }
@@ -43,7 +48,7 @@ enum TreeComparison {
     Different(String),
 }
 
-fn compare_once(fleet: &Fleet) -> Result<TreeComparison> {
+fn compare_once(fleet: &Fleet, is_ignored: &dyn Fn(&str) -> bool) -> Result<TreeComparison> {
     let mut readers = Vec::new();
     for index in (0..fleet.len()).filter(|&index| fleet.is_up(index)) {
         let client = Client::open(fleet.address(index), SESSION_MS)
@@ -65,7 +70,7 @@ fn compare_once(fleet: &Fleet) -> Result<TreeComparison> {
         return Ok(TreeComparison::Equal { nodes: 0 });
     };
     for (index, dump) in others {
-        let differences = reference.differences(dump, &|_| false);
+        let differences = reference.differences(dump, is_ignored);
         if !differences.is_empty() {
             return Ok(TreeComparison::Different(format!(
                 "members {} ({}) and {} ({}) differ in {} nodes:\n{}",

@@ -4,6 +4,7 @@
 mod agree;
 mod certificates;
 mod fleet;
+mod keeper_writes;
 mod load;
 mod long;
 mod matrix;
@@ -45,6 +46,12 @@ pub(crate) struct Arguments {
     /// Releases for ensembles whose TLS, SASL and certificates change while clients write
     #[arg(long, value_name = "EDITION", value_delimiter = ',')]
     rolling: Vec<String>,
+    /// Releases that follow a Zebu leader through writes of ClickHouse Keeper
+    #[arg(long, value_name = "EDITION", value_delimiter = ',')]
+    keeper_writes: Vec<String>,
+    /// Writes of ClickHouse Keeper
+    #[arg(long, value_name = "COUNT", default_value_t = 400)]
+    keeper_write_count: usize,
     /// Write the counts of the matrix into this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -82,6 +89,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         let home = Home::new(arguments, &format!("protected-{}", edition.number()))?;
         println!("== {edition}: SASL and TLS between the servers");
         if protected::run(&home.path, &edition, &tested)? == Ending::Bad {
+            ending = Ending::Bad;
+        }
+    }
+    if !arguments.keeper_writes.is_empty() {
+        let home = Home::new(arguments, "keeper-writes")?;
+        let releases = editions(&arguments.keeper_writes);
+        println!("== {}: writes of ClickHouse Keeper", arguments.keeper_writes.join(" and "));
+        if keeper_writes::run(&home.path, &releases, &tested, arguments.keeper_write_count).is_err() {
             ending = Ending::Bad;
         }
     }

@@ -61,7 +61,7 @@ pub(super) fn frozen_leader(bench: &Bench) -> Result<String> {
 }
 
 /// Stops a server. Its threads stop one after the other; only when all have, it answers nothing.
-fn stop(fleet: &Fleet, number: u8) -> Result<()> {
+pub(crate) fn stop(fleet: &Fleet, number: u8) -> Result<()> {
     fleet.signal(number, "STOP")?;
     let tasks = format!("/proc/{}/task", fleet.process(number)?);
     let is_stopped = |stat: String| {
@@ -80,7 +80,7 @@ fn stop(fleet: &Fleet, number: u8) -> Result<()> {
 }
 
 /// Sets the clock of a server back by the time that it stood still.
-fn stand_still(clock: &Preloaded, number: u8, time: Duration) -> Result<()> {
+pub(crate) fn stand_still(clock: &Preloaded, number: u8, time: Duration) -> Result<()> {
     let file = clock.file(number);
     let behind = fs::read(&file)?.try_into().ok().context("the file of a clock has eight bytes")?;
     let behind = i64::from_ne_bytes(behind) + i64::try_from(time.as_nanos())?;

@@ -8,23 +8,23 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use zebu_proto::client::{CreateOp, CreateRequest};
+use zebu_proto::client::{CreateMode, CreateOp, CreateRequest};
 use zebu_proto::{Acl, OpCode};
 use zebu_testing::{Launch, RawClient, four_letter};
 
 use super::lab::{Family, address, on, run};
 
 /// How long anything may take that has to happen. Far more than it needs.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const WORD_PATIENCE: Duration = Duration::from_secs(1);
 
-pub(super) const CLIENT_PORT: u16 = 2181;
-pub(super) const QUORUM_PORT: u16 = 2888;
-pub(super) const ELECTION_PORT: u16 = 3888;
+pub(crate) const CLIENT_PORT: u16 = 2181;
+pub(crate) const QUORUM_PORT: u16 = 2888;
+pub(crate) const ELECTION_PORT: u16 = 3888;
 
-/// The tick of all servers. A learner or leader that hears nothing gives up after four of them.
+/// The tick of all servers, if the shape does not say another one.
 const TICK_MS: u64 = 500;
 
 /// One server.
@@ -40,27 +40,29 @@ struct Server {
 
 /// How the servers are configured.
 #[derive(Clone, Debug)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     /// `server.N=` lines, or what stands in their place.
-    pub(super) servers: String,
+    pub(crate) servers: String,
     /// Further lines of every zoo.cfg.
-    pub(super) lines: String,
+    pub(crate) lines: String,
+    /// The tick in milliseconds. A learner or leader that hears nothing gives up after four of them.
+    pub(crate) tick_ms: u64,
 }
 
 impl Shape {
     /// Servers under names such as `zk1`; `suffix` chooses the kind of name.
-    pub(super) fn named(count: u8, suffix: &str) -> Shape {
+    pub(crate) fn named(count: u8, suffix: &str) -> Shape {
         Shape::of(count, |host| format!("zk{host}{suffix}:{QUORUM_PORT}:{ELECTION_PORT}"))
     }
 
     /// Servers with these addresses.
-    pub(super) fn of(count: u8, place: impl Fn(u8) -> String) -> Shape {
+    pub(crate) fn of(count: u8, place: impl Fn(u8) -> String) -> Shape {
         let servers = (1..=count).map(|host| format!("server.{host}={}\n", place(host))).collect();
-        Shape { servers, lines: String::new() }
+        Shape { servers, lines: String::new(), tick_ms: TICK_MS }
     }
 
     /// With one more line.
-    pub(super) fn with(mut self, line: &str) -> Shape {
+    pub(crate) fn with(mut self, line: &str) -> Shape {
         self.lines += line;
         self.lines += "\n";
         self
@@ -68,13 +70,13 @@ impl Shape {
 }
 
 /// All servers. Number 1 is on host 1.
-pub(super) struct Fleet {
+pub(crate) struct Fleet {
     servers: Vec<Server>,
 }
 
 impl Fleet {
     /// Writes directories and configurations; nothing runs yet.
-    pub(super) fn new(home: &Path, launches: Vec<Launch>, shape: &Shape) -> Result<Fleet> {
+    pub(crate) fn new(home: &Path, launches: Vec<Launch>, shape: &Shape) -> Result<Fleet> {
         let mut servers = Vec::new();
         for (number, launch) in (1u8..).zip(launches) {
             let directory = home.join(format!("server{number}"));
@@ -85,8 +87,9 @@ impl Fleet {
             fs::create_dir_all(&data)?;
             fs::write(data.join("myid"), format!("{number}\n"))?;
             let text = format!(
-                "tickTime={TICK_MS}\ninitLimit=20\nsyncLimit=4\ndataDir={}\nclientPort={CLIENT_PORT}\n\
+                "tickTime={}\ninitLimit=20\nsyncLimit=4\ndataDir={}\nclientPort={CLIENT_PORT}\n\
                  maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n{}{}",
+                shape.tick_ms,
                 data.display(),
                 shape.lines,
                 shape.servers
@@ -102,12 +105,12 @@ impl Fleet {
     }
 
     /// The numbers of all servers.
-    pub(super) fn numbers(&self) -> impl Iterator<Item = u8> + use<> {
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u8> + use<> {
         (1u8..).take(self.servers.len())
     }
 
     /// Puts a server's data on a file system of its own.
-    pub(super) fn small_disk(&mut self, number: u8, megabytes: u32) -> Result<PathBuf> {
+    pub(crate) fn small_disk(&mut self, number: u8, megabytes: u32) -> Result<PathBuf> {
         let data = self.data(number);
         let id = fs::read(data.join("myid"))?;
         let (size, place) = (format!("size={megabytes}m"), data.to_str().context("no text")?.to_owned());
@@ -118,16 +121,16 @@ impl Fleet {
     }
 
     /// Words before the program of one server, from its next start on.
-    pub(super) fn start_with(&mut self, number: u8, words: &[&str]) {
+    pub(crate) fn start_with(&mut self, number: u8, words: &[&str]) {
         self.server(number).before = words.iter().map(OsString::from).collect();
     }
 
-    pub(super) fn data(&self, number: u8) -> PathBuf {
+    pub(crate) fn data(&self, number: u8) -> PathBuf {
         self.servers[usize::from(number) - 1].directory.join("data")
     }
 
     /// What a server has logged.
-    pub(super) fn log(&self, number: u8) -> String {
+    pub(crate) fn log(&self, number: u8) -> String {
         fs::read_to_string(self.log_file(number)).unwrap_or_default()
     }
 
@@ -135,7 +138,7 @@ impl Fleet {
         self.servers[usize::from(number) - 1].directory.join("log")
     }
 
-    pub(super) fn start(&mut self, number: u8) -> Result<()> {
+    pub(crate) fn start(&mut self, number: u8) -> Result<()> {
         let log = File::options().create(true).append(true).open(self.log_file(number))?;
         let server = self.server(number);
         let child = on(number)
@@ -154,14 +157,14 @@ impl Fleet {
     }
 
     /// Starts all and waits until all serve.
-    pub(super) fn start_all(&mut self) -> Result<()> {
+    pub(crate) fn start_all(&mut self) -> Result<()> {
         self.numbers().try_for_each(|number| self.start(number))?;
         self.await_all().map(drop)
     }
 
     /// Starts these, waits until they serve, and starts the others. Of the first ones that with the largest
     /// id leads.
-    pub(super) fn start_first(&mut self, first: &[u8]) -> Result<()> {
+    pub(crate) fn start_first(&mut self, first: &[u8]) -> Result<()> {
         first.iter().try_for_each(|number| self.start(*number))?;
         self.await_some(first)?;
         self.numbers().filter(|number| !first.contains(number)).try_for_each(|number| self.start(number))?;
@@ -169,18 +172,18 @@ impl Fleet {
     }
 
     /// The process of a server.
-    pub(super) fn process(&self, number: u8) -> Result<u32> {
+    pub(crate) fn process(&self, number: u8) -> Result<u32> {
         let server = &self.servers[usize::from(number) - 1];
         Ok(server.child.as_ref().context("the server does not run")?.id())
     }
 
     /// Sends a signal by its name.
-    pub(super) fn signal(&self, number: u8, signal: &str) -> Result<()> {
+    pub(crate) fn signal(&self, number: u8, signal: &str) -> Result<()> {
         run(&["kill", &format!("-{signal}"), &self.process(number)?.to_string()])
     }
 
     /// Ends a server at once.
-    pub(super) fn kill(&mut self, number: u8) -> Result<()> {
+    pub(crate) fn kill(&mut self, number: u8) -> Result<()> {
         let mut child = self.server(number).child.take().context("the server does not run")?;
         child.kill()?;
         child.wait()?;
@@ -188,7 +191,7 @@ impl Fleet {
     }
 
     /// Waits until a server ends by itself.
-    pub(super) fn await_end(&mut self, number: u8) -> Result<ExitStatus> {
+    pub(crate) fn await_end(&mut self, number: u8) -> Result<ExitStatus> {
         let started = Instant::now();
         let server = self.server(number);
         let child = server.child.as_mut().context("the server does not run")?;
@@ -203,34 +206,34 @@ impl Fleet {
     }
 
     /// Where clients find a server.
-    pub(super) fn address(&self, number: u8, family: Family) -> SocketAddr {
+    pub(crate) fn address(&self, number: u8, family: Family) -> SocketAddr {
         SocketAddr::new(address(number, family), CLIENT_PORT)
     }
 
     /// All of them, with IPv4.
-    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.numbers().map(|number| self.address(number, Family::V4)).collect()
     }
 
     /// The answer to a four-letter word.
-    pub(super) fn ask(&self, number: u8, word: &str) -> Option<String> {
+    pub(crate) fn ask(&self, number: u8, word: &str) -> Option<String> {
         four_letter::ask(self.address(number, Family::V4), word, WORD_PATIENCE).ok()
     }
 
     /// Its role, if it serves.
-    pub(super) fn mode(&self, number: u8) -> Option<String> {
+    pub(crate) fn mode(&self, number: u8) -> Option<String> {
         let text = self.ask(number, "srvr")?;
         text.lines().find_map(|line| line.strip_prefix("Mode: ").map(str::to_owned))
     }
 
     /// A value of `mntr`.
-    pub(super) fn mntr(&self, number: u8, key: &str) -> Option<String> {
+    pub(crate) fn mntr(&self, number: u8, key: &str) -> Option<String> {
         let text = self.ask(number, "mntr")?;
         text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('\t').map(str::to_owned))
     }
 
     /// The most memory that a server has used, in bytes.
-    pub(super) fn peak_memory(&self, number: u8) -> Result<u64> {
+    pub(crate) fn peak_memory(&self, number: u8) -> Result<u64> {
         let text = fs::read_to_string(format!("/proc/{}/status", self.process(number)?))?;
         let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
         let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
@@ -238,20 +241,20 @@ impl Fleet {
     }
 
     /// The server that leads.
-    pub(super) fn leader(&self) -> Result<u8> {
+    pub(crate) fn leader(&self) -> Result<u8> {
         let leads = |number: &u8| self.mode(*number).as_deref() == Some("leader");
         self.numbers().find(leads).context("no server says that it leads")
     }
 
     /// Waits until all that run serve, one of them as the leader.
-    pub(super) fn await_all(&self) -> Result<Duration> {
+    pub(crate) fn await_all(&self) -> Result<Duration> {
         let running: Vec<u8> =
             self.numbers().filter(|number| self.servers[usize::from(*number) - 1].child.is_some()).collect();
         self.await_some(&running)
     }
 
     /// Waits until these serve, one of them as the leader.
-    pub(super) fn await_some(&self, numbers: &[u8]) -> Result<Duration> {
+    pub(crate) fn await_some(&self, numbers: &[u8]) -> Result<Duration> {
         let mut modes = Vec::new();
         await_that(PATIENCE, || {
             modes = numbers.iter().map(|number| self.mode(*number)).collect();
@@ -262,13 +265,17 @@ impl Fleet {
     }
 
     /// Waits until a server does not serve.
-    pub(super) fn await_out(&self, number: u8) -> Result<Duration> {
+    pub(crate) fn await_out(&self, number: u8) -> Result<Duration> {
         await_that(PATIENCE, || Ok(self.mode(number).is_none()))
             .with_context(|| format!("server {number} still serves"))
     }
 
     /// Creates a node by a client of this server.
-    pub(super) fn create(&self, number: u8, path: &str, data: &[u8]) -> Result<()> {
+    pub(crate) fn create(&self, number: u8, path: &str, data: &[u8]) -> Result<()> {
+        self.create_as(CreateMode::Persistent, number, path, data)
+    }
+
+    fn create_as(&self, mode: CreateMode, number: u8, path: &str, data: &[u8]) -> Result<()> {
         let (mut client, _) = RawClient::open(self.address(number, Family::V4))?;
         client.set_patience(PATIENCE);
         let request = CreateRequest {
@@ -276,7 +283,7 @@ impl Fleet {
             path: Some(path.into()),
             data: Some(data.into()),
             acl: Some(Acl::open().into()),
-            flags: 0,
+            flags: mode.flags(),
             ttl_ms: -1,
         };
         let (_, header, _) = client.call(OpCode::Create, |out| request.encode(out))?;
@@ -285,9 +292,9 @@ impl Fleet {
     }
 
     /// All have the same last transaction and the same number of nodes, and none counts a wrong digest.
-    pub(super) fn ensure_equal(&self) -> Result<()> {
+    pub(crate) fn ensure_equal(&self) -> Result<()> {
         // A follower of Apache shows the zxid of the last epoch until it has applied one of the new epoch.
-        self.create(1, "/equal", b"")?;
+        self.create_as(CreateMode::PersistentSequential, 1, "/equal-", b"")?;
         let zxid = |number| four_letter::last_zxid(self.address(number, Family::V4), WORD_PATIENCE).ok();
         await_that(PATIENCE, || {
             let ends: Vec<_> = self.numbers().map(zxid).collect();
@@ -329,7 +336,7 @@ impl Drop for Fleet {
 }
 
 /// Asks again and again; how long it took.
-pub(super) fn await_that(limit: Duration, mut holds: impl FnMut() -> Result<bool>) -> Result<Duration> {
+pub(crate) fn await_that(limit: Duration, mut holds: impl FnMut() -> Result<bool>) -> Result<Duration> {
     let started = Instant::now();
     while !holds()? {
         ensure!(started.elapsed() < limit, "not within {limit:?}");

@@ -22,7 +22,7 @@ const QUEUE: &str = "2s";
 
 /// Which kind of address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Family {
+pub(crate) enum Family {
     V4,
     V6,
 }
@@ -48,13 +48,13 @@ impl fmt::Display for Family {
 
 /// The hosts, numbered from 1.
 #[derive(Debug)]
-pub(super) struct Lab {
+pub(crate) struct Lab {
     hosts: u8,
 }
 
 impl Lab {
     /// Makes the hosts, and names for them: `zkN` has both addresses, `zkN-v4` and `zkN-v6` have one.
-    pub(super) fn new(hosts: u8, home: &Path) -> Result<Lab> {
+    pub(crate) fn new(hosts: u8, home: &Path) -> Result<Lab> {
         ensure!(hosts < OPERATOR, "too many hosts");
         // Names of namespaces are files in this directory; these are not to stay.
         run(&["mkdir", "-p", "/run/netns"])?;
@@ -91,7 +91,7 @@ impl Lab {
     }
 
     /// Drops what `from` sends to `to`, without a word to either.
-    pub(super) fn silence(&self, from: u8, to: u8) -> Result<()> {
+    pub(crate) fn silence(&self, from: u8, to: u8) -> Result<()> {
         for family in [Family::V4, Family::V6] {
             let source = address(from, family);
             nft(to, &format!("add rule inet lab in {} saddr {source} drop", family.word()))?;
@@ -100,7 +100,7 @@ impl Lab {
     }
 
     /// Drops what `from` and all others send each other, in both directions.
-    pub(super) fn isolate(&self, host: u8) -> Result<()> {
+    pub(crate) fn isolate(&self, host: u8) -> Result<()> {
         for other in (1..=self.hosts).filter(|other| *other != host) {
             self.silence(host, other)?;
             self.silence(other, host)?;
@@ -109,7 +109,7 @@ impl Lab {
     }
 
     /// Drops every packet of one kind of address between the hosts.
-    pub(super) fn without(&self, family: Family) -> Result<()> {
+    pub(crate) fn without(&self, family: Family) -> Result<()> {
         for host in 1..=self.hosts {
             for other in (1..=self.hosts).filter(|other| *other != host) {
                 let source = address(other, family);
@@ -120,12 +120,12 @@ impl Lab {
     }
 
     /// Loses some packets of a host at random.
-    pub(super) fn lossy(&self, host: u8, percent: u8) -> Result<()> {
+    pub(crate) fn lossy(&self, host: u8, percent: u8) -> Result<()> {
         nft(host, &format!("add rule inet lab out numgen random mod 100 < {percent} drop"))
     }
 
     /// Sends no faster than this.
-    pub(super) fn slow(&self, host: u8, megabits: u32) -> Result<()> {
+    pub(crate) fn slow(&self, host: u8, megabits: u32) -> Result<()> {
         let (space, rate) = (space(host), format!("{megabits}mbit"));
         let words = ["tc", "-n", &space, "qdisc", "replace", "dev", "eth0", "root", "tbf"];
         run(&[&words[..], &["rate", &rate, "burst", BURST, "latency", QUEUE]].concat())?;
@@ -136,7 +136,7 @@ impl Lab {
 
     /// Drops the packets of every connection from or to this port that exists now, as a firewall does whose
     /// table has lost them; new connections pass. Returns how many there are.
-    pub(super) fn forget_connections(&self, port: u16) -> Result<usize> {
+    pub(crate) fn forget_connections(&self, port: u16) -> Result<usize> {
         let mut forgotten = 0;
         for host in 1..=self.hosts {
             let filter = format!("( sport = :{port} or dport = :{port} )");
@@ -156,7 +156,7 @@ impl Lab {
     }
 
     /// Takes all of it back.
-    pub(super) fn heal(&self) -> Result<()> {
+    pub(crate) fn heal(&self) -> Result<()> {
         for host in 1..=self.hosts {
             nft(host, "flush chain inet lab in")?;
             nft(host, "flush chain inet lab out")?;
@@ -174,14 +174,14 @@ fn space(host: u8) -> String {
 }
 
 /// A command that runs on a host.
-pub(super) fn on(host: u8) -> Command {
+pub(crate) fn on(host: u8) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", &space(host)]);
     command
 }
 
 /// The address of a host.
-pub(super) fn address(host: u8, family: Family) -> IpAddr {
+pub(crate) fn address(host: u8, family: Family) -> IpAddr {
     match family {
         Family::V4 => Ipv4Addr::new(10, 77, 0, host).into(),
         Family::V6 => Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, host.into()).into(),
@@ -213,7 +213,7 @@ fn ends(line: &str) -> Option<((IpAddr, u16), (IpAddr, u16))> {
 }
 
 /// Runs a program to its end.
-pub(super) fn run(words: &[&str]) -> Result<()> {
+pub(crate) fn run(words: &[&str]) -> Result<()> {
     output(words).map(drop)
 }
 

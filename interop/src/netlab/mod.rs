@@ -3,14 +3,15 @@
 //! scenario is a test. The command starts itself again in namespaces of its own, so that nothing of it can
 //! stay: it needs root.
 
-mod clocks;
+pub(crate) mod clocks;
 mod disks;
 mod dual_stack;
-mod fleet;
-mod lab;
+pub(crate) mod fleet;
+pub(crate) mod lab;
 mod links;
 mod machines;
-mod preloaded;
+pub(crate) mod preloaded;
+mod room;
 mod slow_snapshot;
 
 use std::os::unix::process::CommandExt as _;
@@ -31,7 +32,7 @@ use crate::outcome::{self, Ending};
 const INSIDE: &str = "ZEBU_NETLAB_INSIDE";
 
 /// Hosts of the lab.
-const HOSTS: u8 = 3;
+pub(crate) const HOSTS: u8 = 3;
 
 /// What to run.
 #[derive(Args, Debug)]
@@ -119,7 +120,7 @@ impl Servers {
 
 type Scenario = (&'static str, When, Servers, fn(&Bench) -> Result<String>);
 
-const SCENARIOS: [Scenario; 26] = {
+const SCENARIOS: [Scenario; 28] = {
     use Servers::{ApacheFollows, ApacheLeads, Tested};
     use When::{Always, Full};
     [
@@ -142,6 +143,8 @@ const SCENARIOS: [Scenario; 26] = {
         ("a leader that is not heard, Apache follows", Full, ApacheFollows, links::mute_leader),
         ("a lossy link", Full, Tested, links::lossy),
         ("a full disk", Always, Tested, disks::full),
+        ("little room on one disk after the other", Full, Tested, room::in_turn),
+        ("little room on all disks", Full, Tested, room::on_all),
         ("a slow disk at a follower", Full, Tested, disks::slow_at_follower),
         ("a slow disk at the leader", Full, Tested, disks::slow_at_leader),
         ("a stopped leader", Full, Tested, machines::stopped_leader),
@@ -154,7 +157,7 @@ const SCENARIOS: [Scenario; 26] = {
 
 /// Runs it.
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
-    if std::env::var_os(INSIDE).is_none() {
+    if !is_inside() {
         // Fetched here if it is missing: the lab has no way out.
         Edition::parse("latest").launch()?;
         return enter();
@@ -190,8 +193,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     Ok(ending)
 }
 
+/// Whether this program runs in namespaces of its own.
+pub(crate) fn is_inside() -> bool {
+    std::env::var_os(INSIDE).is_some()
+}
+
 /// Starts this program again in a network, a file system and a process table of its own. All end with it.
-fn enter() -> Result<Ending> {
+pub(crate) fn enter() -> Result<Ending> {
     let program = std::env::current_exe()?;
     let mut command = Command::new("unshare");
     command.args([

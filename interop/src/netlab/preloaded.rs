@@ -14,36 +14,36 @@ const SLOW_SYNC: &str = include_str!("../../../crates/cli/tests/common/slow_sync
 const SLOW_CLOCK: &str = include_str!("../../../crates/cli/tests/common/slow_clock.c");
 
 /// A library, and the variable that names its file.
-pub(super) struct Preloaded {
+pub(crate) struct Preloaded {
     library: PathBuf,
     variable: &'static str,
 }
 
 impl Preloaded {
     /// Syncs take as many milliseconds longer as the file says.
-    pub(super) fn slow_sync(home: &Path) -> Result<Preloaded> {
+    pub(crate) fn slow_sync(home: &Path) -> Result<Preloaded> {
         build(home, "slow_sync", SLOW_SYNC, "ZEBU_SLOW_SYNC")
     }
 
     /// The monotonic clocks are behind by as many nanoseconds as the file says.
-    pub(super) fn slow_clock(home: &Path) -> Result<Preloaded> {
+    pub(crate) fn slow_clock(home: &Path) -> Result<Preloaded> {
         build(home, "slow_clock", SLOW_CLOCK, "ZEBU_TEST_PRELOADED_FILE")
     }
 
     /// From its next start on the server loads the library.
-    pub(super) fn load_into(&self, fleet: &mut Fleet, number: u8) {
+    pub(crate) fn load_into(&self, fleet: &mut Fleet, number: u8) {
         let preload = format!("LD_PRELOAD={}", self.library.display());
         let file = format!("{}={}", self.variable, self.file(number).display());
         fleet.start_with(number, &["env", &preload, &file]);
     }
 
     /// The file of a server.
-    pub(super) fn file(&self, number: u8) -> PathBuf {
+    pub(crate) fn file(&self, number: u8) -> PathBuf {
         self.library.with_extension(format!("{number}"))
     }
 
     /// Writes the file of a server.
-    pub(super) fn set(&self, number: u8, content: &str) -> Result<()> {
+    pub(crate) fn set(&self, number: u8, content: &str) -> Result<()> {
         Ok(fs::write(self.file(number), content)?)
     }
 }

@@ -98,7 +98,7 @@ fn every_script_fetches_jars_by_the_same_function() {
 #[test]
 fn the_python_package_index() {
     if is_installed("python3") {
-        for suite in ["kazoo", "kazoo-suite"] {
+        for suite in ["kazoo", "kazoo-suite", "kubernetes"] {
             assert_unreachable(suite, &what_breaks(suite, program_of(suite)));
         }
     }

@@ -14,7 +14,7 @@ enum Sees {
 
 fn allowed(name: &str) -> Option<Sees> {
     Some(match name {
-        "zebu-proto" | "zebu-security" | "zebu-metrics" => Sees::Only(&[]),
+        "zebu-proto" | "zebu-security" | "zebu-metrics" | "zebu-console" => Sees::Only(&[]),
         "zebu-zab" | "zebu-storage" => Sees::Only(&["zebu-proto"]),
         "zebu-tree" => Sees::Only(&["zebu-proto", "zebu-security"]),
         // The system's Kerberos library, behind a feature; nothing but edges may use it.
@@ -40,8 +40,19 @@ fn allowed(name: &str) -> Option<Sees> {
             "zebu-node",
             "zebu-runtime",
         ]),
+        // A backup process is an observer of its own, not a part of a server.
+        "zebu-backup" => Sees::Only(&[
+            "zebu-proto",
+            "zebu-security",
+            "zebu-tree",
+            "zebu-zab",
+            "zebu-storage",
+            "zebu-node",
+            "zebu-runtime",
+        ]),
         // The admin server reads the views of a server; the server knows nothing of HTTP.
         "zebu-admin" => Sees::Only(&[
+            "zebu-console",
             "zebu-proto",
             "zebu-security",
             "zebu-metrics",

@@ -9,11 +9,13 @@ use anyhow::{Context, bail};
 
 use crate::step::project_root;
 
+mod book;
 mod count_ratchet;
 mod dependencies;
 mod direction;
 mod language;
 mod length;
+mod links;
 mod metadata;
 mod opening;
 mod paths;
@@ -76,6 +78,10 @@ pub(crate) fn run() -> anyhow::Result<()> {
     for (path, text) in &texts {
         violations.extend(words::check_machine_paths(path, text));
     }
+    violations.extend(links::check(&texts));
+    violations.extend(book::check_summary(&texts));
+    violations.extend(book::check_translations(&texts));
+    violations.extend(book::check_generated(&texts, &crate::docs::generate(&root)?));
     for outdated in crate::error_arms::outdated()? {
         violations.push(Violation::new(outdated, "the reason has lost its error path", OUTDATED));
     }

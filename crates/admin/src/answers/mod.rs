@@ -87,6 +87,7 @@ pub(crate) async fn answer(
         AdminCommand::Ruok
         | AdminCommand::Environment
         | AdminCommand::Zabstate
+        | AdminCommand::Drain
         | AdminCommand::Restore
         | AdminCommand::ShedConnections
         | AdminCommand::Snapshot => Vec::new(),

@@ -7,11 +7,11 @@ use super::problem::Problem;
 
 /// The query parameters of a request.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Arguments(Vec<(String, String)>);
+pub struct Arguments(Vec<(String, String)>);
 
 impl Arguments {
     /// Parses a query string.
-    pub(crate) fn parse(query: Option<&str>) -> Result<Arguments, Problem> {
+    pub fn parse(query: Option<&str>) -> Result<Arguments, Problem> {
         let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
         let decoded = pairs.map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -21,7 +21,7 @@ impl Arguments {
     }
 
     /// Refuses other parameters than these. A name that ends with `*` may come more than once.
-    pub(crate) fn allow_only(&self, allowed: &[&str]) -> Result<(), Problem> {
+    pub fn allow_only(&self, allowed: &[&str]) -> Result<(), Problem> {
         for (index, (name, _)) in self.0.iter().enumerate() {
             let Some(entry) = allowed.iter().find(|entry| entry.trim_end_matches('*') == name) else {
                 let known = allowed.join(", ").replace('*', "");
@@ -39,17 +39,17 @@ impl Arguments {
     }
 
     /// The value of a parameter; empty if it has none.
-    pub(crate) fn value(&self, name: &str) -> Option<&str> {
+    pub fn value(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// All values of a parameter.
-    pub(crate) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+    pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// Whether a parameter without a value is given. `=true` and `=false` are understood, too.
-    pub(crate) fn flag(&self, name: &str) -> Result<bool, Problem> {
+    pub fn flag(&self, name: &str) -> Result<bool, Problem> {
         match self.value(name) {
             None | Some("false") => Ok(false),
             Some("" | "true") => Ok(true),
@@ -58,7 +58,7 @@ impl Arguments {
     }
 
     /// A number within limits.
-    pub(crate) fn number(&self, name: &str, max: usize) -> Result<Option<usize>, Problem> {
+    pub fn number(&self, name: &str, max: usize) -> Result<Option<usize>, Problem> {
         let Some(text) = self.value(name) else { return Ok(None) };
         let number = text.parse::<usize>().ok().filter(|number| (1..=max).contains(number));
         let refused = || Problem::bad_request(format!("{name} must be a number from 1 to {max}"));
@@ -67,7 +67,7 @@ impl Arguments {
 }
 
 /// The znode path of the part of a URL behind the route; the empty part is the root.
-pub(crate) fn znode_path(encoded: &str) -> Result<String, Problem> {
+pub fn znode_path(encoded: &str) -> Result<String, Problem> {
     let path = decode(encoded)?;
     let path = if path.is_empty() { "/".to_owned() } else { path };
     check_path(&path)?;
@@ -75,7 +75,7 @@ pub(crate) fn znode_path(encoded: &str) -> Result<String, Problem> {
 }
 
 /// Refuses a path that no client of ZooKeeper may use.
-pub(crate) fn check_path(path: &str) -> Result<(), Problem> {
+pub fn check_path(path: &str) -> Result<(), Problem> {
     path::validate(path).map_err(|_| {
         let detail = format!(
             "{path:?} is not the path of a node: it begins with a slash and has no empty, \".\" or \"..\" part and no \

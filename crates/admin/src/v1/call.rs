@@ -13,11 +13,13 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use zebu_node::ServingMode;
 use zebu_proto::{ErrorCode, OpCode};
+use zebu_server::config::admin::ApiAccess;
 use zebu_server::views::{LocalCaller, ServerViews};
 
 use super::arguments::Arguments;
 use super::connection_pool::ConnectionPool;
 use super::identity::CallerIds;
+use super::listing_route::KeptLists;
 use super::problem::{CallerAuth, Problem};
 use super::request_connection::Reply;
 use crate::admin_state::AdminState;
@@ -41,6 +43,9 @@ pub(crate) struct ApiState {
     pub(crate) admin: Arc<AdminState>,
     pool: ConnectionPool,
     pub(crate) streams: Arc<Semaphore>,
+    pub(crate) lists: KeptLists,
+    /// Reads of files for the history of a node.
+    pub(crate) history_reads: Semaphore,
     writes: Semaphore,
     body_memory: Arc<Semaphore>,
 }
@@ -51,6 +56,8 @@ impl ApiState {
             admin,
             pool: ConnectionPool::default(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            lists: KeptLists::default(),
+            history_reads: Semaphore::new(1),
             writes: Semaphore::new(WRITES_MAX),
             body_memory: Arc::new(Semaphore::new(BODY_KIB_TOTAL)),
         }
@@ -60,6 +67,8 @@ impl ApiState {
 /// A request whose caller is known.
 pub(crate) struct ApiCall {
     pub(crate) state: Arc<ApiState>,
+    /// What this way to the API allows.
+    pub(crate) access: ApiAccess,
     pub(crate) views: ServerViews,
     pub(crate) caller: Caller,
     pub(crate) ids: CallerIds,

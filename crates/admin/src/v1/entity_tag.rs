@@ -10,15 +10,16 @@ use super::problem::Problem;
 
 /// The version of a node that a client has seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct EntityTag {
-    pub(crate) version: i32,
+pub struct EntityTag {
+    /// The version of the data, or of the ACL.
+    pub version: i32,
     /// `None` if the client names the version only.
-    pub(crate) zxid: Option<i64>,
+    pub zxid: Option<i64>,
 }
 
 /// What a client requires of the present node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Condition {
+pub enum Condition {
     /// Nothing.
     None,
     /// `*`: any node.
@@ -29,16 +30,17 @@ pub(crate) enum Condition {
 
 impl EntityTag {
     /// The tag of a node's data.
-    pub(crate) fn of_data(stat: &Stat) -> EntityTag {
+    pub fn of_data(stat: &Stat) -> EntityTag {
         EntityTag { version: stat.version, zxid: Some(stat.mzxid) }
     }
 
     /// The tag of a node's ACL. Its zxid is that of the creation: a change of the ACL leaves no other.
-    pub(crate) fn of_acl(stat: &Stat) -> EntityTag {
+    pub fn of_acl(stat: &Stat) -> EntityTag {
         EntityTag { version: stat.aversion, zxid: Some(stat.czxid) }
     }
 
-    pub(crate) fn header(self) -> HeaderValue {
+    /// The value of the header `ETag`.
+    pub fn header(self) -> HeaderValue {
         let text = match self.zxid {
             Some(zxid) => format!("\"{}.{zxid:#x}\"", self.version),
             None => format!("\"{}\"", self.version),
@@ -47,12 +49,12 @@ impl EntityTag {
     }
 
     /// Whether a node with this tag is the one that the client has seen.
-    pub(crate) fn matches(self, now: EntityTag) -> bool {
+    pub fn matches(self, now: EntityTag) -> bool {
         self.version == now.version && self.is_same_node(now)
     }
 
     /// Whether the zxids do not contradict each other.
-    pub(crate) fn is_same_node(self, now: EntityTag) -> bool {
+    pub fn is_same_node(self, now: EntityTag) -> bool {
         self.zxid.is_none() || self.zxid == now.zxid
     }
 
@@ -70,7 +72,7 @@ impl EntityTag {
 }
 
 /// The condition of `If-Match`. A weak tag never matches.
-pub(crate) fn if_match(headers: &HeaderMap) -> Result<Condition, Problem> {
+pub fn if_match(headers: &HeaderMap) -> Result<Condition, Problem> {
     let weak = "a weak tag never matches in If-Match";
     match single(headers, header::IF_MATCH)? {
         Some(text) if text.starts_with("W/") => {

@@ -19,6 +19,18 @@ pub(crate) struct CallerIds {
     pub(crate) auth: CallerAuth,
 }
 
+impl CallerIds {
+    /// Identities that a login proved.
+    pub(crate) fn shown(credentials: Credentials) -> CallerIds {
+        CallerIds { credentials, auth: CallerAuth::Shown }
+    }
+
+    /// A caller that did not log in.
+    pub(crate) fn missing(credentials: Credentials) -> CallerIds {
+        CallerIds { credentials, auth: CallerAuth::Missing }
+    }
+}
+
 /// A scheme and its data.
 #[derive(Debug, PartialEq, Eq)]
 struct AuthHeader {

@@ -84,15 +84,11 @@ fn result_of(result: &MultiReply, op: &MultiOp) -> Value {
 }
 
 fn path_of(op: &MultiOp) -> Option<&str> {
-    match op {
-        MultiOp::Create(create) => create.path.as_deref(),
-        MultiOp::Delete(delete) => delete.path.as_deref(),
-        MultiOp::SetData(set) => set.path.as_deref(),
-        MultiOp::Check(check) => check.path.as_deref(),
-    }
+    op.path().as_deref()
 }
 
-fn parse_ops(value: &Value) -> Result<Vec<MultiOp>, Problem> {
+/// Reads the operations of a multi.
+pub fn parse_ops(value: &Value) -> Result<Vec<MultiOp>, Problem> {
     let only_ops = value.as_object().filter(|object| object.len() == 1).and_then(|object| object.get("ops"));
     let ops = only_ops.and_then(Value::as_array);
     let ops = ops.ok_or_else(|| Problem::bad_request("the body is an object with a list \"ops\""))?;

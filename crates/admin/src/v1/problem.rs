@@ -14,8 +14,9 @@ const RETRY_SECONDS: u64 = 1;
 
 /// An error answer.
 #[derive(Debug)]
-pub(crate) struct Problem {
-    pub(crate) status: StatusCode,
+pub struct Problem {
+    /// The status of the answer.
+    pub status: StatusCode,
     code: String,
     detail: String,
     retry: bool,
@@ -25,49 +26,54 @@ pub(crate) struct Problem {
 
 /// Whether the caller showed an identity with its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CallerAuth {
+pub enum CallerAuth {
+    /// It did.
     Shown,
+    /// It did not.
     Missing,
 }
 
 impl Problem {
-    pub(crate) fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Problem {
+    /// An error with its code and a sentence.
+    pub fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Problem {
         let (code, detail) = (code.to_owned(), detail.into());
         Problem { status, code, detail, retry: false, allow: None, extra: Map::new() }
     }
 
     /// A request that has no meaning.
-    pub(crate) fn bad_request(detail: impl Into<String>) -> Problem {
+    pub fn bad_request(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::BAD_REQUEST, "BADARGUMENTS", detail)
     }
 
     /// The server cannot do it now. The request was not executed.
-    pub(crate) fn unavailable(code: &str, detail: impl Into<String>) -> Problem {
+    pub fn unavailable(code: &str, detail: impl Into<String>) -> Problem {
         Problem { retry: true, ..Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, detail) }
     }
 
     /// The server has no leader, or does not serve for another reason.
-    pub(crate) fn not_serving() -> Problem {
+    pub fn not_serving() -> Problem {
         Problem::unavailable("NOTSERVING", "the server serves no clients: it has no leader, or it stops")
     }
 
     /// The write may or may not have been executed.
-    pub(crate) fn unknown_outcome(code: &str, detail: impl Into<String>) -> Problem {
+    pub fn unknown_outcome(code: &str, detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::GATEWAY_TIMEOUT, code, detail).with("outcome", json!("unknown"))
     }
 
-    pub(crate) fn too_large(detail: impl Into<String>) -> Problem {
+    /// More bytes than allowed.
+    pub fn too_large(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "BADARGUMENTS", detail)
     }
 
-    pub(crate) fn method_not_allowed(allow: &'static str) -> Problem {
+    /// The route has other methods.
+    pub fn method_not_allowed(allow: &'static str) -> Problem {
         let detail = format!("this route answers {allow}");
         let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, "UNIMPLEMENTED", detail);
         Problem { allow: Some(allow), ..problem }
     }
 
     /// An error of ZooKeeper.
-    pub(crate) fn of_code(code: ErrorCode, path: Option<&str>, auth: CallerAuth) -> Problem {
+    pub fn of_code(code: ErrorCode, path: Option<&str>, auth: CallerAuth) -> Problem {
         let status = status_of(code, auth);
         let problem = Problem::new(status, &code_name(code), detail_of(code));
         let retry = matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS);
@@ -79,17 +85,18 @@ impl Problem {
     }
 
     /// Whether the answer has this code.
-    pub(crate) fn has_code(&self, code: &str) -> bool {
+    pub fn has_code(&self, code: &str) -> bool {
         self.code == code
     }
 
     /// Adds a member to the answer.
-    pub(crate) fn with(mut self, name: &str, value: Value) -> Problem {
+    pub fn with(mut self, name: &str, value: Value) -> Problem {
         self.extra.insert(name.to_owned(), value);
         self
     }
 
-    pub(crate) fn response(self) -> Response {
+    /// The answer.
+    pub fn response(self) -> Response {
         let Problem { status, code, detail, retry, allow, extra } = self;
         let mut object = extra;
         object.insert("type".to_owned(), json!("about:blank"));
@@ -143,8 +150,9 @@ fn status_of(code: ErrorCode, auth: CallerAuth) -> StatusCode {
         | ErrorCode::MarshallingError
         | ErrorCode::EphemeralOnLocalSession => StatusCode::BAD_REQUEST,
         ErrorCode::Unimplemented | ErrorCode::ReconfigDisabled => StatusCode::NOT_IMPLEMENTED,
-        ErrorCode::QuotaExceeded => StatusCode::INSUFFICIENT_STORAGE,
-        ErrorCode::ThrottledOp => StatusCode::TOO_MANY_REQUESTS,
+        ErrorCode::QuotaExceeded | ErrorCode::SystemError => StatusCode::INSUFFICIENT_STORAGE,
+        ErrorCode::ThrottledOp | ErrorCode::TooManyFeeds => StatusCode::TOO_MANY_REQUESTS,
+        ErrorCode::LogPurged => StatusCode::GONE,
         ErrorCode::NotReadOnly
         | ErrorCode::SessionExpired
         | ErrorCode::SessionMoved
@@ -170,6 +178,15 @@ fn detail_of(code: ErrorCode) -> String {
         ErrorCode::NoAuth => "the ACL does not permit this to the caller".to_owned(),
         ErrorCode::NotReadOnly => "the server serves reads only, because it has no leader".to_owned(),
         ErrorCode::QuotaExceeded => "a hard quota would be exceeded".to_owned(),
+        ErrorCode::SystemError => {
+            "no quorum of servers has room on its disks; what needs no room is accepted".to_owned()
+        }
+        ErrorCode::NewConfigNoQuorum => {
+            "no quorum of the new config is synchronized with the leader; start its servers and wait"
+                .to_owned()
+        }
+        ErrorCode::ReconfigInProgress => "another change of the config is in progress".to_owned(),
+        ErrorCode::ReconfigDisabled => "reconfig is off; reconfigEnabled=true turns it on".to_owned(),
         ErrorCode::InvalidAcl => "the ACL is empty, or names an unknown scheme or a bad id".to_owned(),
         ErrorCode::BadArguments => "the path, or another argument, is not valid".to_owned(),
         ErrorCode::NoChildrenForEphemerals => "an ephemeral node has no children".to_owned(),

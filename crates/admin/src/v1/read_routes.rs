@@ -3,7 +3,7 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde_json::{Map, Value, json};
-use zebu_server::views::{ChildScan, ScanProgress, StatView};
+use zebu_server::views::{ChildPageRequest, StatView};
 
 use super::arguments::znode_path;
 use super::call::ApiCall;
@@ -82,17 +82,13 @@ async fn read_children(call: &ApiCall, path: &str) -> Result<Response, Problem> 
     let limit = call.arguments.number("limit", PAGE_MAX)?.unwrap_or(PAGE_DEFAULT);
     let after = call.arguments.value("after").unwrap_or_default();
     freshen(call, path).await?;
-    let mut scan = ChildScan::new(path, &call.ids.credentials, after, limit);
+    let request = ChildPageRequest { path, credentials: &call.ids.credentials, after, limit };
     let page = loop {
-        match call.views.scan_children(&mut scan).map_err(|code| call.problem(code, path))? {
-            ScanProgress::Done(page) => break page,
-            // Other requests and the core get their turn.
-            ScanProgress::More => tokio::task::yield_now().await,
-            ScanProgress::Unsteady => {
-                let detail = "the children change too quickly for a page; try again";
-                return Err(Problem::unavailable("OPERATIONTIMEOUT", detail));
-            }
+        if let Some(page) = call.views.child_page(&request).map_err(|code| call.problem(code, path))? {
+            break page;
         }
+        // Other requests and the core get their turn.
+        tokio::task::yield_now().await;
     };
     let children = page.children.iter().map(|child| {
         let mut object = Map::new();
@@ -108,7 +104,8 @@ async fn read_children(call: &ApiCall, path: &str) -> Result<Response, Problem> 
     let mut object = object_of(path, &page.parent);
     object.insert("children".to_owned(), children.collect());
     object.insert("next".to_owned(), json!(page.next));
-    object.insert("oneState".to_owned(), json!(page.is_one_state));
+    // Releases before pages had an order of their own could not promise it.
+    object.insert("oneState".to_owned(), json!(true));
     object.insert("stat".to_owned(), values::stat(&page.parent.stat));
     with_zxid(call.json(StatusCode::OK, &object.into())?, &page.parent)
 }

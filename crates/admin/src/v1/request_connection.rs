@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use zebu_proto::client::connect::{ReadOnlyField, empty_password};
 use zebu_proto::client::{
-    ConnectRequest, ConnectResponse, EventType, ReplyHeader, RequestHeader, WatcherEvent,
+    ConnectRequest, ConnectResponse, EventType, FeedPush, ReplyHeader, RequestHeader, WatcherEvent,
 };
 use zebu_proto::frame::{self, Framed, LENGTH_SIZE};
 use zebu_proto::password::session_password;
@@ -94,6 +94,22 @@ pub(crate) struct EventSink {
     pub(crate) backlog: Arc<EventBacklog>,
 }
 
+/// A push of a feed.
+#[derive(Debug)]
+pub(crate) struct ReceivedPush {
+    pub(crate) push: FeedPush,
+    /// Its bytes of the credit.
+    pub(crate) bytes: usize,
+}
+
+/// Where the server's own messages go.
+#[derive(Clone, Debug)]
+pub(crate) enum ConnectionSink {
+    Events(EventSink),
+    /// The credit of the feed bounds it.
+    Feed(mpsc::UnboundedSender<ReceivedPush>),
+}
+
 /// The events that wait for their client.
 #[derive(Debug, Default)]
 pub(crate) struct EventBacklog {
@@ -129,7 +145,7 @@ impl RequestConnection {
         views: &ServerViews,
         caller: LocalCaller,
         session: SessionChoice,
-        events: Option<EventSink>,
+        sink: Option<ConnectionSink>,
     ) -> Result<RequestConnection, OpenError> {
         let mut stream = views.open_connection(caller)?;
         let handshake = timeout(CONNECT_TIMEOUT, connect(&mut stream, session)).await;
@@ -144,7 +160,7 @@ impl RequestConnection {
             reader,
             writer,
             commands: receiver,
-            events,
+            sink,
             ping_interval,
             pending: VecDeque::new(),
             output: BytesMut::new(),
@@ -232,7 +248,7 @@ struct ConnectionDriver {
     reader: ReadHalf<DuplexStream>,
     writer: WriteHalf<DuplexStream>,
     commands: mpsc::Receiver<QueuedCall>,
-    events: Option<EventSink>,
+    sink: Option<ConnectionSink>,
     ping_interval: Duration,
     /// Requests without a reply, in the order of their replies.
     pending: VecDeque<PendingCall>,
@@ -278,18 +294,29 @@ impl ConnectionDriver {
                     }
                 }
                 read = self.reader.read_buf(&mut self.input) => {
-                    if !matches!(read, Ok(count) if count > 0) || self.receive().is_err() {
+                    if !matches!(read, Ok(count) if count > 0) {
                         return DriverEnd::Failed;
+                    }
+                    if self.receive().is_err() {
+                        return if self.is_overrun() { DriverEnd::Finished } else { DriverEnd::Failed };
                     }
                 }
                 _ = ping.tick() => {
                     let is_idle = self.pending.is_empty() && self.last_use.elapsed() >= IDLE_TIMEOUT;
-                    if is_idle && self.events.is_none() {
+                    if is_idle && self.sink.is_none() {
                         return DriverEnd::Finished;
                     }
                     self.append(Xid::PING.0, OpCode::Ping, &[]);
                 }
             }
+        }
+    }
+
+    /// Whether an event found no room. The connection is in order then, so that its session can be ended.
+    fn is_overrun(&self) -> bool {
+        match &self.sink {
+            Some(ConnectionSink::Events(sink)) => sink.backlog.is_overrun.load(Ordering::Acquire),
+            Some(ConnectionSink::Feed(_)) | None => false,
         }
     }
 
@@ -324,6 +351,10 @@ impl ConnectionDriver {
                 self.pass_event(&event, header.zxid)?;
                 continue;
             }
+            if header.xid == Xid::PUSH.0 {
+                self.pass_push(&payload[reader.position()..])?;
+                continue;
+            }
             let call = self.pending.pop_front().filter(|call| call.xid == header.xid);
             let call = call.ok_or(io::ErrorKind::InvalidData)?;
             self.last_use = Instant::now();
@@ -337,9 +368,19 @@ impl ConnectionDriver {
         Ok(())
     }
 
+    fn pass_push(&self, body: &[u8]) -> io::Result<()> {
+        let push = FeedPush::decode(&mut Reader::new(body)).map_err(io::Error::other)?;
+        if let (Some(push), Some(ConnectionSink::Feed(pushes))) = (push, &self.sink) {
+            let received = ReceivedPush { push, bytes: body.len() };
+            // The stream may be gone; its end ends the session.
+            let _ = pushes.send(received);
+        }
+        Ok(())
+    }
+
     fn pass_event(&self, event: &WatcherEvent, zxid: i64) -> io::Result<()> {
-        let (Some(sink), Some(kind), Some(path)) =
-            (&self.events, EventType::from_wire(event.kind), event.path.as_deref())
+        let (Some(ConnectionSink::Events(sink)), Some(kind), Some(path)) =
+            (&self.sink, EventType::from_wire(event.kind), event.path.as_deref())
         else {
             return Ok(());
         };

@@ -12,9 +12,12 @@ use zebu_server::views::ServerViews;
 
 use super::arguments::Arguments;
 use super::call::{ApiCall, ApiState};
-use super::identity::identify;
+use super::identity::{CallerIds, identify};
 use super::problem::Problem;
-use super::{acl_routes, multi_route, read_routes, server_routes, session_routes, write_routes};
+use super::{acl_routes, digests_route, feed_route, history_route, listing_route, multi_route};
+use super::{operate_routes, read_routes, reconfig_routes, scan_route, server_routes};
+use super::{session_routes, stats_route, write_routes};
+use crate::admin_state::AdminState;
 use crate::authorization::Caller;
 use crate::request_origin::{HostRule, check_origin};
 
@@ -25,6 +28,8 @@ pub(crate) enum Endpoint {
     PutNode,
     PostNode,
     DeleteNode,
+    ReadListing,
+    ScanTree,
     ReadAcl,
     PutAcl,
     Multi,
@@ -32,9 +37,19 @@ pub(crate) enum Endpoint {
     ShowSession,
     CloseSession,
     ListWatches,
+    StreamFeed,
     ShowTop,
+    ShowStats,
+    ShowRoles,
     ShowEnsemble,
     ShowDigest,
+    CompareDigests,
+    ReadHistory,
+    PreviewReconfig,
+    PostReconfig,
+    TakeSnapshot,
+    HandOver,
+    Drain,
     ShowFeatures,
     ShowCaller,
     ShowOpenapi,
@@ -81,6 +96,8 @@ pub(crate) const ROUTES: &[Route] = &[
     write("PUT", "/tree/{path}", Endpoint::PutNode),
     write("POST", "/tree/{path}", Endpoint::PostNode),
     write("DELETE", "/tree/{path}", Endpoint::DeleteNode),
+    read("/listing/{path}", Endpoint::ReadListing, Serving),
+    read("/scan/{path}", Endpoint::ScanTree, Serving),
     read("/acl/{path}", Endpoint::ReadAcl, Serving),
     write("PUT", "/acl/{path}", Endpoint::PutAcl),
     write("POST", "/multi", Endpoint::Multi),
@@ -88,9 +105,19 @@ pub(crate) const ROUTES: &[Route] = &[
     read("/sessions/{id}", Endpoint::ShowSession, Serving),
     write("DELETE", "/sessions/{id}", Endpoint::CloseSession),
     read("/watches", Endpoint::ListWatches, Serving),
+    read("/feed", Endpoint::StreamFeed, Serving),
     read("/top", Endpoint::ShowTop, Serving),
+    read("/stats", Endpoint::ShowStats, Any),
+    read("/roles", Endpoint::ShowRoles, Any),
     read("/ensemble", Endpoint::ShowEnsemble, Any),
     read("/digest", Endpoint::ShowDigest, Serving),
+    read("/digests", Endpoint::CompareDigests, Serving),
+    read("/history/{path}", Endpoint::ReadHistory, Serving),
+    read("/reconfig", Endpoint::PreviewReconfig, Serving),
+    write("POST", "/reconfig", Endpoint::PostReconfig),
+    write("POST", "/snapshot", Endpoint::TakeSnapshot),
+    write("POST", "/hand-over", Endpoint::HandOver),
+    Route { need: Any, ..write("POST", "/drain", Endpoint::Drain) },
     read("/features", Endpoint::ShowFeatures, Any),
     read("/whoami", Endpoint::ShowCaller, Any),
     read("/openapi.json", Endpoint::ShowOpenapi, Any),
@@ -126,6 +153,7 @@ fn find_route<'a>(method: &Method, path: &'a str) -> Result<(&'static Route, &'a
                 (true, true, true, true) => "GET, HEAD, PUT, POST, DELETE",
                 (true, true, _, _) => "GET, HEAD, PUT",
                 (true, _, _, true) => "GET, HEAD, DELETE",
+                (true, _, true, _) => "GET, HEAD, POST",
                 (true, _, _, _) => "GET, HEAD",
                 (false, _, _, _) => "POST",
             }))
@@ -133,14 +161,32 @@ fn find_route<'a>(method: &Method, path: &'a str) -> Result<(&'static Route, &'a
     }
 }
 
-/// Answers a request below `/v1`.
+/// A way to the API.
+pub(crate) struct ApiDoor {
+    pub(crate) access: ApiAccess,
+    /// The identities that a login proved; `None` reads them from the request.
+    pub(crate) ids: Option<CallerIds>,
+}
+
+/// Answers a request below `/v1` of the port.
 pub(crate) async fn serve_api(
     State(state): State<Arc<ApiState>>,
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Response {
+    let door = ApiDoor { access: state.admin.config.api, ids: None };
+    serve_request(state, caller, door, request).await
+}
+
+/// Answers a request below `/v1`, however it came here.
+pub(crate) async fn serve_request(
+    state: Arc<ApiState>,
+    caller: Caller,
+    door: ApiDoor,
+    request: Request,
+) -> Response {
     let (method, address) = (request.method().clone(), caller.address);
-    match answer(state, caller, request).await {
+    match answer(state, caller, door, request).await {
         Ok(response) => response,
         Err(problem) => {
             debug!(peer = %address, %method, status = problem.status.as_u16(), "API request refused");
@@ -157,13 +203,18 @@ fn with_close(mut response: Response, method: &Method) -> Response {
     response
 }
 
-async fn answer(state: Arc<ApiState>, caller: Caller, request: Request) -> Result<Response, Problem> {
-    let access = state.admin.config.api;
+async fn answer(
+    state: Arc<ApiState>,
+    caller: Caller,
+    door: ApiDoor,
+    request: Request,
+) -> Result<Response, Problem> {
+    let access = door.access;
     if access == ApiAccess::Off {
         let detail = "the HTTP API is off; admin.api.enabled=true turns it on";
         return Err(Problem::new(StatusCode::NOT_FOUND, "UNIMPLEMENTED", detail));
     }
-    check_origin(request.headers(), &host_rule(&state, &caller))
+    check_origin(request.headers(), &host_rule(&state.admin, &caller))
         .map_err(|error| Problem::new(StatusCode::FORBIDDEN, "NOAUTH", error.to_string()))?;
     let path = request.uri().path().strip_prefix("/v1").unwrap_or_default();
     let (route, rest) = find_route(request.method(), path)?;
@@ -179,21 +230,24 @@ async fn answer(state: Arc<ApiState>, caller: Caller, request: Request) -> Resul
     }
     let arguments = Arguments::parse(request.uri().query())?;
     let (parts, body) = request.into_parts();
-    let ids = identify(&views, &caller, &parts.headers)?;
+    let ids = match door.ids {
+        Some(ids) => ids,
+        None => identify(&views, &caller, &parts.headers)?,
+    };
     if route.need == ServingNeed::Serving && !views.admits(&ids.credentials) {
         return Err(Problem::of_code(ErrorCode::SessionClosedRequireSaslAuth, None, ids.auth));
     }
     let body = Mutex::new(body);
-    let call = ApiCall { state, views, caller, ids, headers: parts.headers, arguments, rest, body };
+    let call = ApiCall { state, access, views, caller, ids, headers: parts.headers, arguments, rest, body };
     run(route.endpoint, call).await
 }
 
 /// Which names the Host header may hold. A page of another site could reach a plain port by a name that its
 /// own DNS server points here; behind TLS the certificate would not fit.
-fn host_rule(state: &ApiState, caller: &Caller) -> HostRule {
+pub(crate) fn host_rule(state: &AdminState, caller: &Caller) -> HostRule {
     match caller.is_secure {
-        true => state.admin.host_rule.clone(),
-        false => HostRule::Local(state.admin.config.allowed_hosts.clone()),
+        true => state.host_rule.clone(),
+        false => HostRule::Local(state.config.allowed_hosts.clone()),
     }
 }
 
@@ -203,6 +257,8 @@ async fn run(endpoint: Endpoint, call: ApiCall) -> Result<Response, Problem> {
         Endpoint::PutNode => write_routes::put_node(call).await,
         Endpoint::PostNode => write_routes::post_node(call).await,
         Endpoint::DeleteNode => write_routes::delete_node(call).await,
+        Endpoint::ReadListing => listing_route::read_listing(call).await,
+        Endpoint::ScanTree => scan_route::scan_tree(call).await,
         Endpoint::ReadAcl => acl_routes::read_acl(call).await,
         Endpoint::PutAcl => acl_routes::put_acl(call).await,
         Endpoint::Multi => multi_route::run_multi(call).await,
@@ -210,9 +266,19 @@ async fn run(endpoint: Endpoint, call: ApiCall) -> Result<Response, Problem> {
         Endpoint::ShowSession => session_routes::show_session(call).await,
         Endpoint::CloseSession => session_routes::close_session(call).await,
         Endpoint::ListWatches => session_routes::list_watches(call).await,
+        Endpoint::StreamFeed => feed_route::stream_feed(call).await,
         Endpoint::ShowTop => server_routes::show_top(call).await,
+        Endpoint::ShowStats => stats_route::show_stats(call).await,
+        Endpoint::ShowRoles => stats_route::show_roles(call).await,
         Endpoint::ShowEnsemble => server_routes::show_ensemble(call).await,
         Endpoint::ShowDigest => server_routes::show_digest(call).await,
+        Endpoint::CompareDigests => digests_route::compare_digests(call).await,
+        Endpoint::ReadHistory => history_route::read_history(call).await,
+        Endpoint::PreviewReconfig => reconfig_routes::preview_reconfig(call).await,
+        Endpoint::PostReconfig => reconfig_routes::post_reconfig(call).await,
+        Endpoint::TakeSnapshot => operate_routes::take_snapshot(call).await,
+        Endpoint::HandOver => operate_routes::hand_over(call).await,
+        Endpoint::Drain => operate_routes::drain(call).await,
         Endpoint::ShowFeatures => server_routes::show_features(call).await,
         Endpoint::ShowCaller => server_routes::show_caller(call).await,
         Endpoint::ShowOpenapi => server_routes::show_openapi(call).await,

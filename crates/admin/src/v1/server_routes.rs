@@ -15,7 +15,7 @@ use super::values::hex;
 use crate::answers::top::{TopOrder, top};
 
 /// What the API can do; clients ask for a name before they use it.
-const FEATURES: [&str; 10] = [
+const FEATURES: [&str; 18] = [
     "tree",
     "children-pages",
     "acl",
@@ -26,6 +26,14 @@ const FEATURES: [&str; 10] = [
     "top",
     "ensemble",
     "digest",
+    "listing",
+    "scan",
+    "stats",
+    "roles",
+    "operate",
+    "digests",
+    "reconfig",
+    "history",
 ];
 
 /// The document that describes the routes.
@@ -128,7 +136,7 @@ pub(crate) async fn show_features(call: ApiCall) -> Result<Response, Problem> {
         "version": version::ZEBU_VERSION,
         "zookeeper": version::COMPATIBLE_RELEASE,
         "features": FEATURES,
-        "readOnly": call.state.admin.config.api == ApiAccess::ReadOnly,
+        "readOnly": call.access == ApiAccess::ReadOnly,
         "limits": { "bodyBytes": call.body_bytes_max(), "streams": STREAMS_MAX },
     });
     call.json(StatusCode::OK, &object)

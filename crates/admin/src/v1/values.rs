@@ -13,12 +13,12 @@ use zebu_tree::Lifetime;
 use super::problem::Problem;
 
 /// A zxid or session id.
-pub(crate) fn hex(number: i64) -> Value {
+pub fn hex(number: i64) -> Value {
     json!(format!("{number:#x}"))
 }
 
 /// A stat with ZooKeeper's names.
-pub(crate) fn stat(stat: &Stat) -> Value {
+pub fn stat(stat: &Stat) -> Value {
     json!({
         "czxid": hex(stat.czxid),
         "mzxid": hex(stat.mzxid),
@@ -51,12 +51,12 @@ pub(crate) fn add_node(object: &mut Map<String, Value>, node: &StatView) {
 }
 
 /// Data as base64, or null.
-pub(crate) fn base64_data(data: Option<&[u8]>) -> Value {
+pub fn base64_data(data: Option<&[u8]>) -> Value {
     data.map_or(Value::Null, |data| json!(STANDARD.encode(data)))
 }
 
 /// Decodes base64; blanks and line ends are skipped.
-pub(crate) fn decode_base64(text: &[u8]) -> Result<Vec<u8>, Problem> {
+pub fn decode_base64(text: &[u8]) -> Result<Vec<u8>, Problem> {
     let text: Vec<u8> = text.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
     STANDARD.decode(text).map_err(|error| Problem::bad_request(format!("this is no base64: {error}")))
 }
@@ -71,7 +71,7 @@ const LETTERS: [(char, i32); 5] = [
 ];
 
 /// An ACL as a list of objects.
-pub(crate) fn acl(entries: &[Acl]) -> Value {
+pub fn acl(entries: &[Acl]) -> Value {
     let entry = |entry: &Acl| {
         let letters = LETTERS.iter().filter(|(_, bit)| entry.perms & bit != 0).map(|(letter, _)| letter);
         json!({
@@ -84,7 +84,7 @@ pub(crate) fn acl(entries: &[Acl]) -> Value {
 }
 
 /// Reads the list of objects that [`acl`] writes.
-pub(crate) fn parse_acl(value: &Value) -> Result<Vec<Acl>, Problem> {
+pub fn parse_acl(value: &Value) -> Result<Vec<Acl>, Problem> {
     let refused =
         || Problem::bad_request("an ACL is a list of {\"scheme\": …, \"id\": …, \"perms\": \"cdrwa\"}");
     let entries = value.as_array().ok_or_else(refused)?;
@@ -99,7 +99,7 @@ pub(crate) fn parse_acl(value: &Value) -> Result<Vec<Acl>, Problem> {
 }
 
 /// One entry as the shell writes it: `scheme:id:perms`. An id may hold colons.
-pub(crate) fn parse_acl_entry(text: &str) -> Result<Acl, Problem> {
+pub fn parse_acl_entry(text: &str) -> Result<Acl, Problem> {
     let parts = text.split_once(':').and_then(|(scheme, rest)| {
         let (id, perms) = rest.rsplit_once(':')?;
         Some(Acl::new(parse_permissions(perms)?, scheme, id))
@@ -115,7 +115,7 @@ fn parse_permissions(text: &str) -> Option<i32> {
 }
 
 /// Milliseconds of a time to live: `500ms`, `30s`, `5m`, `2h`, `1d`; a number alone counts milliseconds.
-pub(crate) fn parse_ttl(text: &str) -> Result<i64, Problem> {
+pub fn parse_ttl(text: &str) -> Result<i64, Problem> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let factor = match unit {
@@ -131,7 +131,7 @@ pub(crate) fn parse_ttl(text: &str) -> Result<i64, Problem> {
 }
 
 /// The data of an operation: `data` as text, `base64` as bytes, null, or nothing for empty data.
-pub(crate) fn parse_data(object: &Map<String, Value>) -> Result<Option<Arc<[u8]>>, Problem> {
+pub fn parse_data(object: &Map<String, Value>) -> Result<Option<Arc<[u8]>>, Problem> {
     match (object.get("data"), object.get("base64")) {
         (None, None) => Ok(Some(Arc::from([]))),
         (Some(Value::String(text)), None) => Ok(Some(Arc::from(text.as_bytes()))),

@@ -24,14 +24,14 @@ use super::call::ApiCall;
 use super::connection_pool::open_problem;
 use super::problem::Problem;
 use super::request_connection::{
-    CallError, EventBacklog, EventSink, ReceivedEvent, RequestConnection, SessionChoice,
+    CallError, ConnectionSink, EventBacklog, EventSink, ReceivedEvent, RequestConnection, SessionChoice,
 };
 use super::values;
 
 /// Events that wait for their client.
 const EVENTS_WAITING: usize = 256;
 /// Texts that wait for the socket.
-const TEXTS_WAITING: usize = 4;
+pub(super) const TEXTS_WAITING: usize = 4;
 /// A comment is sent after this time without an event, so that a lost client is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
@@ -86,7 +86,7 @@ pub(crate) async fn stream_events(call: ApiCall, path: &str) -> Result<Response,
     };
     let (events, received) = mpsc::channel(EVENTS_WAITING);
     let backlog = Arc::new(EventBacklog::default());
-    let sink = EventSink { events, backlog: backlog.clone() };
+    let sink = ConnectionSink::Events(EventSink { events, backlog: backlog.clone() });
     let connection =
         RequestConnection::open(&call.views, call.local_caller(), SessionChoice::New, Some(sink));
     let connection = connection.await.map_err(|error| open_problem(&error))?;
@@ -101,7 +101,7 @@ pub(crate) async fn stream_events(call: ApiCall, path: &str) -> Result<Response,
         event_text("ready", Some(reply.zxid), &json!({ "path": path, "zxid": values::hex(reply.zxid) }));
     let stream = EventStream { scope, connection, received, backlog, texts };
     tokio::spawn(stream.run(ready));
-    let mut response = Response::new(Body::new(EventBody { waiting, _permit: permit }));
+    let mut response = Response::new(Body::new(EventBody::new(waiting, permit)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -166,15 +166,21 @@ fn text_of(event: &ReceivedEvent) -> Bytes {
 }
 
 /// One event. JSON has no line ends, so one line of data is enough.
-fn event_text(name: &str, zxid: Option<i64>, data: &Value) -> Bytes {
+pub(super) fn event_text(name: &str, zxid: Option<i64>, data: &Value) -> Bytes {
     let id = zxid.map(|zxid| format!("id: {zxid:#x}\n")).unwrap_or_default();
     Bytes::from(format!("event: {name}\n{id}data: {data}\n\n"))
 }
 
 /// The texts of a stream as the body of an answer.
-struct EventBody {
+pub(super) struct EventBody {
     waiting: mpsc::Receiver<Bytes>,
     _permit: OwnedSemaphorePermit,
+}
+
+impl EventBody {
+    pub(super) fn new(waiting: mpsc::Receiver<Bytes>, permit: OwnedSemaphorePermit) -> EventBody {
+        EventBody { waiting, _permit: permit }
+    }
 }
 
 impl http_body::Body for EventBody {

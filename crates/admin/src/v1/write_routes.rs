@@ -135,10 +135,7 @@ pub(crate) async fn required_version(
 }
 
 /// The mode and time to live of a new node.
-pub(crate) fn create_mode(
-    mode: Option<&str>,
-    ttl: Option<&str>,
-) -> Result<(CreateMode, Option<i64>), Problem> {
+pub fn create_mode(mode: Option<&str>, ttl: Option<&str>) -> Result<(CreateMode, Option<i64>), Problem> {
     let ttl_ms = ttl.map(values::parse_ttl).transpose()?;
     let mode = match (mode, ttl_ms) {
         (None | Some("persistent"), None) => CreateMode::Persistent,

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
-use zebu_client::{ServerList, TlsConnector};
+use zebu_client::TlsConnector;
 
 use crate::console::{begin, print_error, print_line};
-use crate::monitor::{self, align, sample};
+use crate::monitor::{self, NamedServers, align, sample};
 use crate::protection::ProtectionArguments;
 
 /// Send clients of crowded servers to the others
@@ -56,23 +56,11 @@ struct Step {
 impl Rebalance {
     /// Asks all, then tells those that have too many.
     pub(crate) fn run(self) -> ExitCode {
-        let list: ServerList = match self.servers.parse() {
-            Ok(list) => list,
-            Err(error) => {
-                print_error(format!("{error}"));
-                return ExitCode::from(2);
-            }
+        let servers = match NamedServers::open(&self.servers, &self.protection) {
+            Ok(servers) => servers,
+            Err(status) => return status,
         };
-        let protection = match self.protection.open() {
-            Ok(protection) => protection,
-            Err(error) => {
-                print_error(error.to_string());
-                return ExitCode::from(2);
-            }
-        };
-        protection.notes.iter().for_each(print_error);
-        let tls = protection.tls.as_ref();
-        let addresses: Vec<String> = list.servers().iter().map(ToString::to_string).collect();
+        let (addresses, tls) = (servers.addresses, servers.tls.as_ref());
         let mut counts = Vec::new();
         for (address, answer) in addresses.iter().zip(monitor::ask_all(&addresses, tls)) {
             match answer {

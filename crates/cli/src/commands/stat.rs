@@ -4,10 +4,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use zebu_client::ServerList;
 
-use crate::console::print_error;
-use crate::monitor::{self, Form, Looks};
+use crate::monitor::{self, Form, Looks, NamedServers};
 use crate::protection::ProtectionArguments;
 
 /// Watch servers: mode, zxid, connections, requests per second, latency, nodes, watches
@@ -42,25 +40,13 @@ pub(crate) struct Stat {
 impl Stat {
     /// Looks.
     pub(crate) fn run(self) -> ExitCode {
-        let list: ServerList = match self.servers.join(",").parse() {
-            Ok(list) => list,
-            Err(error) => {
-                print_error(format!("{error}"));
-                return ExitCode::from(2);
-            }
+        let servers = match NamedServers::open(&self.servers.join(","), &self.protection) {
+            Ok(servers) => servers,
+            Err(status) => return status,
         };
-        let protection = match self.protection.open() {
-            Ok(protection) => protection,
-            Err(error) => {
-                print_error(error.to_string());
-                return ExitCode::from(2);
-            }
-        };
-        protection.notes.iter().for_each(print_error);
-        let addresses: Vec<String> = list.servers().iter().map(ToString::to_string).collect();
         let looks = if self.once { Looks::Once } else { Looks::Every(Duration::from_secs(self.interval)) };
         let form = if self.json { Form::Json } else { Form::Table };
-        if monitor::run(&addresses, protection.tls.as_ref(), looks, form) {
+        if monitor::run(&servers.addresses, servers.tls.as_ref(), looks, form) {
             ExitCode::SUCCESS
         } else {
             ExitCode::FAILURE

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use rustix::process::Pid;
+use zebu_server::config::DRAIN_TIME_DEFAULT;
 
 use crate::config_arguments::environment;
 use crate::config_file::{Peek, locate};
@@ -13,7 +14,7 @@ use crate::console::{begin, print_error, print_line};
 use crate::pid_file::PidFile;
 use crate::server_process::{Identity, LockHolder, ServerFiles, is_alive, terminate};
 
-/// A server needs longer than this only if its disk hangs.
+/// After its drain, a server needs longer than this only if its disk hangs.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
 
@@ -26,6 +27,7 @@ Examples:
 
 The process that holds the lock of dataDir is stopped, or the process of the pid file if its command line shows that \
 it is the server of this configuration (Zebu or Apache ZooKeeper). No other process is ever signalled.
+A member of an ensemble first sends its clients to the other servers (zebu.drainTime). \
 Waits until the process has ended. Exit status: 0 no server runs any more, 1 one does or may.")]
 pub(crate) struct Stop {
     /// zoo.cfg; a bare name is looked for in the configuration directory
@@ -54,7 +56,7 @@ impl Stop {
         let files = ServerFiles { config, data_dir, data_log_dir: peek.data_log_dir() };
         begin("Stopping zookeeper ... ");
         match find(&files, &pid_file) {
-            Target::Server(pid) => stop(pid, &pid_file),
+            Target::Server(pid) => stop(pid, &pid_file, STOP_LIMIT + drain_time(&peek)),
             Target::Nothing(why) => {
                 print_line(format!("no zookeeper to stop ({why})"));
                 ExitCode::SUCCESS
@@ -116,12 +118,18 @@ fn find(files: &ServerFiles, pid_file: &PidFile) -> Target {
     }
 }
 
-fn stop(pid: Pid, pid_file: &PidFile) -> ExitCode {
+/// The time in which the server sends its clients away, or the default for a value that it refuses.
+fn drain_time(peek: &Peek) -> Duration {
+    let set = peek.get("zebu.drainTime").and_then(|value| value.trim().parse().ok());
+    set.map_or(DRAIN_TIME_DEFAULT, Duration::from_millis)
+}
+
+fn stop(pid: Pid, pid_file: &PidFile, limit: Duration) -> ExitCode {
     if let Err(error) = terminate(pid) {
         print_line(format!("process {} cannot be stopped: {error}", pid.as_raw_nonzero()));
         return ExitCode::FAILURE;
     }
-    if !ends(pid) {
+    if !ends(pid, limit) {
         print_line(format!("process {} still runs", pid.as_raw_nonzero()));
         return ExitCode::FAILURE;
     }
@@ -130,8 +138,8 @@ fn stop(pid: Pid, pid_file: &PidFile) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn ends(pid: Pid) -> bool {
-    let deadline = Instant::now() + STOP_LIMIT;
+fn ends(pid: Pid, limit: Duration) -> bool {
+    let deadline = Instant::now() + limit;
     while is_alive(pid) {
         if Instant::now() >= deadline {
             return false;

@@ -4,11 +4,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use zebu_client::ServerList;
 
-use crate::console::print_error;
 use crate::monitor::top::{self, TopMeasure, TopOptions};
-use crate::monitor::{Form, Looks};
+use crate::monitor::{Form, Looks, NamedServers};
 use crate::protection::ProtectionArguments;
 
 /// Show the hottest paths and clients of servers, or their largest nodes
@@ -75,29 +73,17 @@ impl Measure {
 impl Top {
     /// Looks.
     pub(crate) fn run(self) -> ExitCode {
-        let list: ServerList = match self.servers.join(",").parse() {
-            Ok(list) => list,
-            Err(error) => {
-                print_error(format!("{error}"));
-                return ExitCode::from(2);
-            }
+        let servers = match NamedServers::open(&self.servers.join(","), &self.protection) {
+            Ok(servers) => servers,
+            Err(status) => return status,
         };
-        let protection = match self.protection.open() {
-            Ok(protection) => protection,
-            Err(error) => {
-                print_error(error.to_string());
-                return ExitCode::from(2);
-            }
-        };
-        protection.notes.iter().for_each(print_error);
-        let addresses: Vec<String> = list.servers().iter().map(ToString::to_string).collect();
         let options = TopOptions {
             measure: self.by.checked(),
             limit: usize::from(self.limit),
             looks: if self.once { Looks::Once } else { Looks::Every(Duration::from_secs(self.interval)) },
             form: if self.json { Form::Json } else { Form::Table },
         };
-        if top::run(&addresses, protection.tls.as_ref(), options) {
+        if top::run(&servers.addresses, servers.tls.as_ref(), options) {
             ExitCode::SUCCESS
         } else {
             ExitCode::FAILURE

@@ -1,28 +1,23 @@
 //! A look at servers again and again, by their four-letter words: no session, no right to read anything.
 
-mod roles;
+mod named_servers;
+mod refresh;
+pub(crate) mod roles;
 pub(crate) mod sample;
 pub(crate) mod top;
+pub(crate) mod tree_digests;
 mod view;
-
-use std::io::IsTerminal;
-use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use zebu_client::TlsConnector;
 
 use crate::console::{begin, print_line};
+pub(crate) use named_servers::NamedServers;
+pub(crate) use refresh::Looks;
 use roles::Role;
 use sample::Sample;
 use view::Row;
 pub(crate) use view::align;
-
-/// How often to look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Looks {
-    Once,
-    Every(Duration),
-}
 
 /// The form of what is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,15 +29,11 @@ pub(crate) enum Form {
 /// Looks and shows, until it is stopped. True if every server served at the last look.
 pub(crate) fn run(addresses: &[String], tls: Option<&TlsConnector>, looks: Looks, form: Form) -> bool {
     let mut before: Vec<Option<Sample>> = vec![None; addresses.len()];
-    loop {
-        let started = Instant::now();
+    looks.repeat(|| {
         let rows = look(addresses, tls, &mut before);
         show(&rows, looks, form);
-        match looks {
-            Looks::Once => return rows.iter().all(|row| row.state.is_ok()),
-            Looks::Every(pause) => std::thread::sleep(pause.saturating_sub(started.elapsed())),
-        }
-    }
+        rows.iter().all(|row| row.state.is_ok())
+    })
 }
 
 /// Shows once who is what in an ensemble. True if all serve and one leads.
@@ -60,16 +51,9 @@ pub(crate) fn show_roles(addresses: &[String], tls: Option<&TlsConnector>, form:
     roles::verdict(&roles).is_ok()
 }
 
-/// Asks all servers at once: a slow one does not hold up the others.
+/// Asks all servers at once.
 pub(crate) fn ask_all(addresses: &[String], tls: Option<&TlsConnector>) -> Vec<Result<Sample, String>> {
-    std::thread::scope(|scope| {
-        let asked: Vec<_> =
-            addresses.iter().map(|address| scope.spawn(move || sample::take(address, tls))).collect();
-        asked
-            .into_iter()
-            .map(|one| one.join().unwrap_or_else(|_| Err("the question failed".to_owned())))
-            .collect()
-    })
+    refresh::ask_each(addresses, |address| sample::take(address, tls))
 }
 
 fn look(addresses: &[String], tls: Option<&TlsConnector>, before: &mut [Option<Sample>]) -> Vec<Row> {
@@ -89,15 +73,8 @@ pub(crate) fn now() -> String {
 
 fn show(rows: &[Row], looks: Looks, form: Form) {
     let now = now();
-    if form == Form::Json {
-        print_line(view::json(rows, &now).to_string());
-        return;
-    }
-    match looks {
-        Looks::Once => begin(&view::table(rows)),
-        Looks::Every(_) if std::io::stdout().is_terminal() => {
-            begin(&format!("\x1b[H\x1b[J{now}  (Ctrl-C ends)\n\n{}", view::table(rows)));
-        }
-        Looks::Every(_) => begin(&format!("{now}\n{}\n", view::table(rows))),
+    match form {
+        Form::Json => print_line(view::json(rows, &now).to_string()),
+        Form::Table => looks.show_table(&view::table(rows), &now),
     }
 }

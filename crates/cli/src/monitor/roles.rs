@@ -31,6 +31,12 @@ pub(crate) fn table(roles: &[Role]) -> String {
         });
     }
     let mut text = align(&lines, HEAD.len());
+    for role in roles {
+        let disk = role.state.as_ref().map(|sample| &sample.disk);
+        if let Some(warning) = disk.ok().and_then(|disk| disk_warning(disk.state)) {
+            text.push_str(&format!("{}: {warning}\n", role.address));
+        }
+    }
     if let Err(why) = verdict(roles) {
         text.push_str(&why);
         text.push('\n');
@@ -71,7 +77,12 @@ pub(crate) fn json(roles: &[Role], time: &str) -> Value {
                 "slow_fsyncs": sample.disk.slow_fsyncs,
                 "snapshot_errors": sample.disk.snapshot_errors,
                 "digest_mismatches": sample.disk.digest_mismatches,
+                "state": sample.disk.state,
+                "free_bytes": sample.disk.free_bytes,
+                "growth_refused": sample.disk.growth_refused,
+                "hand_overs": sample.disk.hand_overs,
             },
+            "slow_servers": sample.disk.slow_servers,
         }),
     };
     let verdict = verdict(roles);
@@ -83,12 +94,12 @@ pub(crate) fn json(roles: &[Role], time: &str) -> Value {
     })
 }
 
-fn zxid(sample: &Sample) -> Option<u64> {
+pub(crate) fn zxid(sample: &Sample) -> Option<u64> {
     number_after_0x(&sample.zxid)
 }
 
 /// Transactions behind the newest zxid of all servers; `None` if that one is of a later epoch.
-fn lag(sample: &Sample, newest: Option<u64>) -> Option<u64> {
+pub(crate) fn lag(sample: &Sample, newest: Option<u64>) -> Option<u64> {
     let (own, newest) = (zxid(sample)?, newest?);
     (own >> 32 == newest >> 32).then(|| newest - own)
 }
@@ -108,10 +119,21 @@ fn warnings(sample: &Sample) -> Vec<String> {
         found(disk.digest_mismatches, "digests differ from the tree"),
         found(disk.snapshot_errors, "snapshots could not be written"),
         found(disk.slow_fsyncs, "fsyncs of the log were slow"),
+        found(disk.slow_servers, "followers are much slower than the others"),
+        disk_warning(disk.state).map(str::to_owned),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// What the state of a disk means.
+fn disk_warning(state: Option<u64>) -> Option<&'static str> {
+    match state {
+        Some(2) => Some("the disk is full: make room"),
+        Some(1) => Some("the disk has little room"),
+        _ => None,
+    }
 }
 
 /// All serve and take writes, and one of them leads unless there is one server only.
@@ -168,7 +190,12 @@ mod tests {
             sample.disk.snapshot_errors = Some(2);
             sample.disk.slow_fsyncs = Some(0);
         }
+        if let Ok(sample) = &mut roles[2].state {
+            sample.disk.state = Some(2);
+        }
+        assert!(table(&roles).contains("\nc:1: the disk is full: make room\n"), "{}", table(&roles));
         let value = json(&roles, "now");
+        assert_eq!(value["servers"][2]["warnings"], json!(["the disk is full: make room"]));
         let lags: Vec<&Value> = (0..3).map(|index| &value["servers"][index]["zxid_lag"]).collect();
         assert_eq!(lags, [&json!(7), &json!(0), &Value::Null]);
         assert_eq!(value["servers"][0]["warnings"], json!(["2 snapshots could not be written"]));

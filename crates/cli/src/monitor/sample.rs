@@ -33,6 +33,8 @@ pub(crate) struct Sample {
     pub(crate) observers: Option<u64>,
     /// Only the `mntr` of Zebu tells.
     pub(crate) epoch: Option<u64>,
+    /// Milliseconds since the start. Only `mntr` tells.
+    pub(crate) uptime_ms: Option<u64>,
     pub(crate) disk: DiskSample,
 }
 
@@ -47,6 +49,16 @@ pub(crate) struct DiskSample {
     pub(crate) snapshot_errors: Option<u64>,
     /// Transactions or files whose digest differs from the tree's.
     pub(crate) digest_mismatches: Option<u64>,
+    /// 0 with room, 1 with little room, 2 when it is full.
+    pub(crate) state: Option<u64>,
+    /// Free bytes.
+    pub(crate) free_bytes: Option<u64>,
+    /// Requests refused because no quorum has room.
+    pub(crate) growth_refused: Option<u64>,
+    /// Hand-overs because of the disk.
+    pub(crate) hand_overs: Option<u64>,
+    /// Of a leader: followers with slow ACKs.
+    pub(crate) slow_servers: Option<u64>,
 }
 
 impl DiskSample {
@@ -56,6 +68,11 @@ impl DiskSample {
             slow_fsyncs: mntr_number(text, "zk_fsync_threshold_exceed_count"),
             snapshot_errors: mntr_number(text, "zk_snapshot_error_count"),
             digest_mismatches: mntr_number(text, "zk_digest_mismatches_count"),
+            state: mntr_number(text, "zk_disk_state"),
+            free_bytes: mntr_number(text, "zk_disk_free_bytes"),
+            growth_refused: mntr_number(text, "zk_growth_refused"),
+            hand_overs: mntr_number(text, "zk_disk_hand_overs"),
+            slow_servers: mntr_number(text, "zk_slow_servers"),
         }
     }
 }
@@ -69,6 +86,7 @@ pub(crate) fn take(address: &str, tls: Option<&TlsConnector>) -> Result<Sample, 
         sample.followers = mntr_number(&text, "zk_synced_followers");
         sample.observers = mntr_number(&text, "zk_synced_observers");
         sample.epoch = mntr_number(&text, "zk_epoch");
+        sample.uptime_ms = mntr_number(&text, "zk_uptime");
         sample.disk = DiskSample::of_mntr(&text);
     }
     Ok(sample)
@@ -115,6 +133,7 @@ fn parse_srvr(text: &str, at: Instant) -> Result<Sample, String> {
         followers: None,
         observers: None,
         epoch: None,
+        uptime_ms: None,
         disk: DiskSample::default(),
     })
 }

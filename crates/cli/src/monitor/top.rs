@@ -1,14 +1,13 @@
 //! `zebu top`: asks servers with the words `topp` and `topn`, joins their answers and shows them.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use zebu_client::TlsConnector;
 
-use super::{Form, Looks, align, now};
-use crate::console::{begin, print_line, printable};
+use super::{Form, Looks, align, now, refresh};
+use crate::console::{print_line, printable};
 use crate::protection::{self, WordLimits};
 
 /// How long a server may take to answer `topp`.
@@ -60,32 +59,22 @@ struct TopLists {
 
 /// Asks and shows, until it is stopped. True if every server answered at the last look.
 pub(crate) fn run(addresses: &[String], tls: Option<&TlsConnector>, options: TopOptions) -> bool {
-    loop {
-        let started = Instant::now();
+    options.looks.repeat(|| {
         let answers = match options.measure {
             TopMeasure::Rate(_) => ask_all(addresses, tls, options.measure),
             TopMeasure::Nodes(_) => ask_first(addresses, tls, options.measure),
         };
-        let all_answer = answers.iter().all(|(_, answer)| answer.is_ok());
         show(&answers, options);
-        match options.looks {
-            Looks::Once => return all_answer,
-            Looks::Every(pause) => std::thread::sleep(pause.saturating_sub(started.elapsed())),
-        }
-    }
+        answers.iter().all(|(_, answer)| answer.is_ok())
+    })
 }
 
 type Answers = Vec<(String, Result<TopLists, String>)>;
 
 /// Each server counts the requests of its own clients.
 fn ask_all(addresses: &[String], tls: Option<&TlsConnector>, measure: TopMeasure) -> Answers {
-    std::thread::scope(|scope| {
-        let asked: Vec<_> =
-            addresses.iter().map(|address| scope.spawn(move || ask(address, tls, measure))).collect();
-        let answers =
-            asked.into_iter().map(|one| one.join().unwrap_or_else(|_| Err("the question failed".to_owned())));
-        addresses.iter().cloned().zip(answers).collect()
-    })
+    let answers = refresh::ask_each(addresses, |address| ask(address, tls, measure));
+    addresses.iter().cloned().zip(answers).collect()
 }
 
 /// All servers have the same nodes, so the first answer is enough.
@@ -189,17 +178,9 @@ fn heaviest(keys: &BTreeMap<String, Amount>, limit: usize) -> Vec<(&str, Amount)
 
 fn show(answers: &Answers, options: TopOptions) {
     let time = now();
-    if options.form == Form::Json {
-        print_line(as_json(answers, options, &time).to_string());
-        return;
-    }
-    let table = as_table(answers, options);
-    match options.looks {
-        Looks::Once => begin(&table),
-        Looks::Every(_) if std::io::stdout().is_terminal() => {
-            begin(&format!("\x1b[H\x1b[J{time}  (Ctrl-C ends)\n\n{table}"));
-        }
-        Looks::Every(_) => begin(&format!("{time}\n{table}\n")),
+    match options.form {
+        Form::Json => print_line(as_json(answers, options, &time).to_string()),
+        Form::Table => options.looks.show_table(&as_table(answers, options), &time),
     }
 }
 

@@ -118,6 +118,7 @@ mod tests {
             followers: None,
             observers: None,
             epoch: None,
+            uptime_ms: None,
             disk: Default::default(),
         }
     }

@@ -27,6 +27,11 @@ pub(crate) const fn value(name: &'static str, about: &'static str) -> Flag {
     Flag { name, takes_value: true, about, is_own: false }
 }
 
+/// An option with a value that zkCli lacks.
+pub(crate) const fn own_value(name: &'static str, about: &'static str) -> Flag {
+    Flag { name, takes_value: true, about, is_own: true }
+}
+
 /// An error in the options, with the text of zkCli.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FlagError {

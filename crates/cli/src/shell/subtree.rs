@@ -112,6 +112,15 @@ fn is_gone(error: &Error) -> bool {
     error.code() == Some(ErrorCode::NoNode)
 }
 
+/// A count of nodes whose total is not known, on standard error, if that is a terminal.
+pub(super) fn spinner(verb: &'static str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{spinner} {pos} nodes {msg}, {elapsed}");
+    ProgressBar::new_spinner().with_style(style.expect("the template is right")).with_message(verb)
+}
+
 /// A bar of nodes on standard error, if that is a terminal.
 pub(super) fn progress(total: usize) -> ProgressBar {
     if !std::io::stderr().is_terminal() {

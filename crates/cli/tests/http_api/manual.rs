@@ -51,7 +51,7 @@ fn fits(line: &str, text: &str) -> bool {
 
 #[test]
 fn every_command_of_the_page_answers_as_shown() {
-    let server = server().start().unwrap();
+    let server = server().line("feed.readers=world:anyone").start().unwrap();
     let address = Api::of(&server).address.to_string();
     let home = tempfile::tempdir().unwrap();
     let commands = commands();

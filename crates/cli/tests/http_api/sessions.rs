@@ -66,19 +66,24 @@ fn the_server_describes_itself() {
     assert_eq!(digest["history"].as_array().unwrap().len(), 1, "{digest}");
     let features = json(&api.get("/features"));
     assert!(features["features"].as_array().unwrap().contains(&json!("tree")));
-    // Every route of the document that takes no argument answers.
+    // Every route of the document that takes no argument answers, and a stream does not end. Two routes are
+    // for ensembles.
     let document = json(&api.get("/openapi.json"));
     let mut asked = 0;
     for (path, item) in document["paths"].as_object().unwrap() {
-        if item.get("get").is_some() && !path.contains('{') {
+        if item.get("get").is_some() && !path.contains('{') && path != "/v1/feed" {
             let as_super = format!("Authorization: {AS_SUPER}");
             let answer = api.call("GET", path.strip_prefix("/v1").unwrap(), &[&as_super], b"");
+            if ["/v1/digests", "/v1/reconfig"].contains(&path.as_str()) {
+                refused(&answer, 501, "UNIMPLEMENTED");
+                continue;
+            }
             assert_eq!(answer.status, 200, "{path}: {}", answer.text());
             refused(&api.get(&format!("{}?unknown", path.strip_prefix("/v1").unwrap())), 400, "BADARGUMENTS");
             asked += 1;
         }
     }
-    assert_eq!(asked, 8);
+    assert_eq!(asked, 10);
     refused(&api.get("/nothing"), 404, "UNIMPLEMENTED");
     for (method, path, allow) in [
         ("PATCH", "/tree/a", "GET, HEAD, PUT, POST, DELETE"),

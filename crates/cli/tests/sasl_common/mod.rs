@@ -1,5 +1,8 @@
-//! A DIGEST-MD5 client that can deviate in every directive, and a server with users.
-#![allow(dead_code, reason = "every test file uses its own part of this")]
+//! A server with users, and the exchanges of a DIGEST-MD5 client with it.
+#![allow(dead_code, unused_imports, reason = "every test file uses its own part of this")]
+
+#[path = "../../../security/tests/sasl/digest_response.rs"]
+mod digest_response;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +11,11 @@ use tempfile::TempDir;
 use zebu_proto::client::{ClientInfo, ReplyHeader};
 use zebu_proto::jute::encode_buffer;
 use zebu_proto::{Jute, OpCode, Reader};
-use zebu_security::sasl::digest_md5::{DigestInput, DigestProfile, digest_pair};
 use zebu_testing::{RawClient, ServerProcess, ServerProcessBuilder};
 
 use crate::common::{done, server};
+
+pub(crate) use digest_response::{DigestResponse, bob, token_of};
 
 pub(crate) const PROVIDER: &str =
     "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
@@ -106,95 +110,4 @@ pub(crate) fn ids(client: &mut RawClient) -> Vec<String> {
 pub(crate) fn authenticate(client: &mut RawClient, user: &'static str, password: &'static str) -> i32 {
     let nonce = challenge(client, b"");
     send_token(client, Some(&DigestResponse::of(user, password).token(&nonce))).expect("a reply").0.err
-}
-
-/// The second token of a client, with variations.
-pub(crate) struct DigestResponse {
-    user: &'static str,
-    password: &'static str,
-    uri: &'static str,
-    authzid: Option<&'static str>,
-    /// Keys and values; an empty value stands for the computed one.
-    directives: Vec<(&'static str, String)>,
-    tail: String,
-}
-
-impl DigestResponse {
-    pub(crate) fn of(user: &'static str, password: &'static str) -> DigestResponse {
-        let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
-        let uri = DigestProfile::CLIENTS.uri;
-        DigestResponse {
-            user,
-            password,
-            uri,
-            authzid: None,
-            directives: vec![
-                ("charset", "utf-8".to_owned()),
-                ("username", quoted(user)),
-                ("realm", quoted("zk-sasl-md5")),
-                ("nonce", String::new()),
-                ("nc", "00000001".to_owned()),
-                ("cnonce", quoted("abcdef")),
-                ("digest-uri", quoted(uri)),
-                ("maxbuf", "65536".to_owned()),
-                ("response", String::new()),
-                ("qop", "auth".to_owned()),
-            ],
-            tail: String::new(),
-        }
-    }
-
-    pub(crate) fn without(mut self, key: &str) -> DigestResponse {
-        self.directives.retain(|(name, _)| *name != key);
-        self
-    }
-
-    pub(crate) fn set(mut self, key: &str, value: &str) -> DigestResponse {
-        self.directives
-            .iter_mut()
-            .filter(|(name, _)| *name == key)
-            .for_each(|(_, old)| *old = value.to_owned());
-        self
-    }
-
-    pub(crate) fn rename(mut self, key: &str, new: &'static str) -> DigestResponse {
-        self.directives.iter_mut().filter(|(name, _)| *name == key).for_each(|(name, _)| *name = new);
-        self
-    }
-
-    pub(crate) fn uri(mut self, uri: &'static str) -> DigestResponse {
-        self.uri = uri;
-        self.set("digest-uri", &format!("\"{uri}\""))
-    }
-
-    pub(crate) fn authzid(mut self, authzid: &'static str) -> DigestResponse {
-        self.authzid = Some(authzid);
-        self.directives.push(("authzid", format!("\"{authzid}\"")));
-        self
-    }
-
-    pub(crate) fn tail(mut self, tail: &str) -> DigestResponse {
-        self.tail = tail.to_owned();
-        self
-    }
-
-    /// The token. Its hash is that of the real nonce and realm, so that only the directive differs.
-    pub(crate) fn token(&self, nonce: &str) -> Vec<u8> {
-        let input = DigestInput {
-            user: self.user,
-            realm: "zk-sasl-md5",
-            nonce: nonce.as_bytes(),
-            client_nonce: b"abcdef",
-            uri: self.uri.as_bytes(),
-            authorization_id: self.authzid.map(str::as_bytes),
-        };
-        let hash = digest_pair(&input, self.password).response;
-        let pair = |(name, value): &(&str, String)| match (*name, value.as_str()) {
-            ("response", "") => format!("response={hash}"),
-            ("nonce", "") => format!("nonce=\"{nonce}\""),
-            (name, value) => format!("{name}={value}"),
-        };
-        let pairs: Vec<String> = self.directives.iter().map(pair).collect();
-        (pairs.join(",") + &self.tail).into_bytes()
-    }
 }

@@ -15,8 +15,8 @@ use super::compression::Compression;
 use super::freshness::DiscoveredFeatures;
 use super::retry::{Retry, RetryPolicy};
 use crate::core::{
-    Random, ReadOnlyServers, SaslLogin, SaslSettings, ServerList, SessionCredentials, SessionMachine,
-    SessionPolicy, SessionSettings,
+    Random, ReadOnlyServers, SaslLogin, SaslSettings, ServerList, ServerMoves, SessionCredentials,
+    SessionMachine, SessionPolicy, SessionSettings,
 };
 use crate::net::{
     ClientDriver, CompletionSender, Connector, DriverCommand, LastErrors, LeaseDeadline, Suspension,
@@ -52,7 +52,7 @@ impl ClientBuilder {
     pub(crate) fn new(servers: ServerList) -> ClientBuilder {
         ClientBuilder {
             servers,
-            settings: SessionSettings::default(),
+            settings: SessionSettings { moves: ServerMoves::Follow, ..SessionSettings::default() },
             credentials: Vec::new(),
             retry: Arc::new(Retry::default()),
             acl: Acl::open().into(),
@@ -81,6 +81,14 @@ impl ClientBuilder {
     /// Whether the client accepts a read-only server (no).
     pub fn read_only(mut self, servers: ReadOnlyServers) -> ClientBuilder {
         self.settings.read_only = servers;
+        self
+    }
+
+    /// Whether the client moves to another server, with its session, when a server that stops asks for it
+    /// (yes). No call fails then, and no state but [`SessionState::Reconnected`](crate::SessionState) is
+    /// reported. The client asks each server once per connection whether it has this feature.
+    pub fn moves(mut self, moves: ServerMoves) -> ClientBuilder {
+        self.settings.moves = moves;
         self
     }
 

@@ -10,13 +10,13 @@ use zebu_proto::{DecodeError, ErrorCode, Jute, OpCode, Reader};
 
 use super::client::Client;
 use super::error::{Error, ErrorKind};
-use super::freshness::ReadSupport;
+use super::freshness::{PrivateRequest, ReadSupport};
 use super::retry::{RepeatRule, RetryLoop, RetryPolicy};
 use crate::core::{
-    CallFailure, CallOutcome, Cause, Delivery, ServerReply, SessionRequest, SessionState, WatchRegistration,
-    units,
+    CallFailure, CallOutcome, Cause, Delivery, FeedId, ServerReply, SessionRequest, SessionState,
+    WatchRegistration, units,
 };
-use crate::net::{CompletionSender, DriverCommand, WatcherInbox};
+use crate::net::{CompletionSender, DriverCommand, FeedSender, WatcherInbox};
 use crate::path::check_path;
 
 /// The size of length and header before a body.
@@ -32,7 +32,11 @@ pub(crate) struct ApiCall {
     pub(crate) body: Bytes,
     /// How fresh the answer of a read must be. It is part of the body.
     pub(crate) freshness: Freshness,
+    /// The feature of the server without which the request is not sent.
+    pub(crate) private: Option<PrivateRequest>,
     pub(crate) watch: Option<(WatchRegistration, Arc<WatcherInbox>)>,
+    /// The feed that the call opens.
+    pub(crate) feed: Option<(FeedId, FeedSender)>,
 }
 
 /// A submitted attempt. It is submitted when the call is made, so that requests leave in program order.
@@ -63,7 +67,9 @@ impl ApiCall {
             op,
             body: Bytes::new(),
             freshness: Freshness::default(),
+            private: None,
             watch: None,
+            feed: None,
         }
     }
 
@@ -72,6 +78,17 @@ impl ApiCall {
         encode(&mut body);
         self.body = body.into();
         self
+    }
+
+    /// Sends the request only to a server that has announced it.
+    pub(crate) fn private(mut self, request: PrivateRequest) -> ApiCall {
+        self.private = Some(request);
+        self
+    }
+
+    /// Whether any server can answer the call.
+    fn is_plain(&self) -> bool {
+        self.freshness.is_any() && self.private.is_none()
     }
 
     pub(crate) fn error(&self, kind: ErrorKind) -> Error {
@@ -120,7 +137,7 @@ impl Client {
         if size > limit {
             return CallAttempt::Refused(call.error(ErrorKind::TooLarge { size, limit }));
         }
-        if !call.freshness.is_any() {
+        if !call.is_plain() {
             match self.read_support(call) {
                 ReadSupport::Supported { .. } => {}
                 ReadSupport::Unsupported => return CallAttempt::Refused(self.unsupported(call)),
@@ -150,14 +167,18 @@ impl Client {
             inbox.set_submitted();
         }
         let disconnects_seen = match self.read_support(call) {
-            _ if call.freshness.is_any() => self.shared.disconnects.load(Ordering::Acquire),
+            _ if call.is_plain() => self.shared.disconnects.load(Ordering::Acquire),
             // The request fails if it would leave on another connection, whose server may not know it.
             ReadSupport::Supported { disconnects } => disconnects,
             ReadSupport::Unsupported => return CallAttempt::Refused(self.unsupported(call)),
             ReadSupport::Unknown => return CallAttempt::Undiscovered,
         };
         let request = SessionRequest { op: call.op, body: call.body.clone(), watch, disconnects_seen };
-        match self.shared.commands.send(DriverCommand::Submit { request, inbox, completion }) {
+        let command = match call.feed.clone() {
+            Some((feed, sender)) => DriverCommand::OpenFeed { request, feed, sender, completion },
+            None => DriverCommand::Submit { request, inbox, completion },
+        };
+        match self.shared.commands.send(command) {
             Ok(()) => CallAttempt::Sent(receiver),
             Err(_) => CallAttempt::Refused(self.closed_error(call)),
         }
@@ -230,7 +251,7 @@ impl Client {
         let reply = self.wait_for_outcome(call, attempt).await?;
         match reply.code {
             0 => Ok(reply),
-            code if code == ErrorCode::Unimplemented.wire() && !call.freshness.is_any() => {
+            code if code == ErrorCode::Unimplemented.wire() && !call.is_plain() => {
                 // The leader has changed since the discovery.
                 self.shared.features.forget();
                 Err(self.unsupported(call).with_server(&reply.server))

@@ -58,6 +58,19 @@ impl Children {
         WatchedChildren { retry: self.retry.clone(), children: self }
     }
 
+    pub(super) fn into_parts(self) -> (Client, String, Freshness, Arc<dyn RetryPolicy>) {
+        (self.client, self.path, self.freshness, self.retry)
+    }
+
+    pub(super) fn set_freshness(&mut self, freshness: Freshness) {
+        self.freshness = freshness;
+    }
+
+    pub(super) fn retry_with(mut self, retry: Arc<dyn RetryPolicy>) -> Children {
+        self.retry = retry;
+        self
+    }
+
     fn call(&self, full: &str, watch: bool) -> ApiCall {
         ApiCall::new(OPERATION, &self.path, OpCode::GetChildren2)
             .body(|out| put_path_and_watch(full, watch, out))

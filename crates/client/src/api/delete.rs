@@ -3,18 +3,23 @@
 use std::sync::Arc;
 
 use tracing::Instrument;
+use zebu_proto::client::{DeleteTreeReply, DeleteTreeRequest};
 use zebu_proto::{ErrorCode, Jute, OpCode};
 
 use super::call::{ApiCall, CallAttempt, WhenFull, put_path};
 use super::cleanup::{CleanupGuard, CleanupTask, may_succeed_later};
 use super::client::Client;
 use super::error::Error;
+use super::freshness::PrivateRequest;
 use super::pending::{Pending, sendable};
 use super::retry::{RepeatRule, Retry, RetryPolicy};
 use super::types::Version;
 use crate::path;
 
 const OPERATION: &str = "delete";
+
+/// Nodes that one request deletes on a server with deltree. More of them would hold up other requests.
+const TREE_PART: i32 = 500;
 
 /// The limit of concurrent deletes while a tree is deleted.
 const TREE_BATCH: usize = 256;
@@ -52,8 +57,12 @@ pub struct Delete {
     if_missing: IfMissing,
     guarantee: Guarantee,
     scope: DeleteScope,
+    progress: Option<Progress>,
     retry: Arc<dyn RetryPolicy>,
 }
+
+/// Gets the number of nodes that were deleted since the last call.
+type Progress = Arc<dyn Fn(u64) + Send + Sync>;
 
 impl Client {
     /// Deletes a node without children.
@@ -78,6 +87,7 @@ impl Client {
             if_missing: IfMissing::Fail,
             guarantee: Guarantee::None,
             scope: DeleteScope::Node,
+            progress: None,
             retry: self.retry.clone(),
         }
     }
@@ -96,7 +106,15 @@ impl Delete {
         self
     }
 
-    /// Deletes all descendants too. Not atomic: other clients may see a part of the tree.
+    /// Calls `progress` with the number of descendants that were deleted since its last call. Needs
+    /// [`recursive`](Delete::recursive).
+    pub fn on_progress(mut self, progress: impl Fn(u64) + Send + Sync + 'static) -> Delete {
+        self.progress = Some(Arc::new(progress));
+        self
+    }
+
+    /// Deletes all descendants too. Not atomic: other clients may see a part of the tree. Servers that are
+    /// Zebu find the descendants themselves; otherwise the client lists them.
     pub fn recursive(mut self) -> Delete {
         self.scope = DeleteScope::Tree;
         self
@@ -198,6 +216,38 @@ impl Delete {
 
     /// Deletes all descendants of the node.
     async fn clear(&self) -> Result<(), Error> {
+        match self.clear_on_server().await {
+            Err(error) if error.is_unsupported_freshness() => self.clear_node_by_node().await,
+            // A server refuses to clear its root, which has nodes of its own.
+            Err(error) if error.code() == Some(ErrorCode::BadArguments) => self.clear_node_by_node().await,
+            // Another client has deleted the node.
+            Err(error) if error.code() == Some(ErrorCode::NoNode) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// The server finds the nodes, so that no list is too long.
+    async fn clear_on_server(&self) -> Result<(), Error> {
+        let full = self.client.resolve(OPERATION, &self.path)?;
+        let request =
+            DeleteTreeRequest { root: full.into(), max: TREE_PART, keep_root: true, leave_ephemerals: false };
+        let call = ApiCall::new(OPERATION, &self.path, OpCode::DeleteTree)
+            .body(|out| request.encode(out))
+            .private(PrivateRequest::DeleteTree);
+        loop {
+            let first = self.client.start_awaited(&call);
+            let reply = self.client.run(&call, first, self.retry.clone(), RepeatRule::Always).await?;
+            let DeleteTreeReply { deleted, more } = call.decode(&reply, DeleteTreeReply::decode)?;
+            if let Some(progress) = &self.progress {
+                progress(deleted.unsigned_abs());
+            }
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn clear_node_by_node(&self) -> Result<(), Error> {
         let mut nodes = vec![self.path.clone()];
         let mut walked = 0;
         while walked < nodes.len() {
@@ -223,7 +273,11 @@ impl Delete {
             let deletes: Vec<_> = batch.iter().map(delete).collect();
             for delete in deletes {
                 match delete.await {
-                    Ok(()) => {}
+                    Ok(()) => {
+                        if let Some(progress) = &self.progress {
+                            progress(1);
+                        }
+                    }
                     // Another client has added a child: the next round deletes it.
                     Err(error) if error.code() == Some(ErrorCode::NotEmpty) => {}
                     Err(error) => return Err(error),

@@ -11,23 +11,50 @@ use zebu_proto::{ErrorCode, Jute, OpCode};
 use super::call::{ApiCall, put_path_and_watch};
 use super::client::Client;
 use super::error::{Error, ErrorKind};
+use crate::core::{FEATURES_NODE, feature_names};
 
-/// The virtual node of Zebu servers.
-const FEATURES_NODE: &str = "/zookeeper/zebu";
+/// A request that only some servers have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PrivateRequest {
+    Page,
+    Scan,
+    DeleteTree,
+    Feed,
+}
 
-/// The features of a server that reads with freshness need.
+/// The features of a server that private requests and reads with freshness need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ServerFeatures {
     linear: bool,
     max_age: bool,
     min_zxid: bool,
+    page: bool,
+    scan: bool,
+    delete_tree: bool,
+    feed: bool,
 }
 
 impl ServerFeatures {
     fn parse(text: &str) -> ServerFeatures {
-        let names = text.lines().find_map(|line| line.strip_prefix("features=")).unwrap_or("");
-        let has = |wanted| names.split(',').any(|name| name == wanted);
-        ServerFeatures { linear: has("linear"), max_age: has("max_age"), min_zxid: has("min_zxid") }
+        let has = |wanted| feature_names(text).any(|name| name == wanted);
+        ServerFeatures {
+            linear: has("linear"),
+            max_age: has("max_age"),
+            min_zxid: has("min_zxid"),
+            page: has("page"),
+            scan: has("scan"),
+            delete_tree: has("deltree"),
+            feed: has("feed"),
+        }
+    }
+
+    fn has(self, request: PrivateRequest) -> bool {
+        match request {
+            PrivateRequest::Page => self.page,
+            PrivateRequest::Scan => self.scan,
+            PrivateRequest::DeleteTree => self.delete_tree,
+            PrivateRequest::Feed => self.feed,
+        }
     }
 
     fn allow(self, freshness: Freshness) -> bool {
@@ -62,10 +89,15 @@ impl DiscoveredFeatures {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    fn support(&self, disconnects: u64, freshness: Freshness) -> ReadSupport {
+    fn support(
+        &self,
+        disconnects: u64,
+        freshness: Freshness,
+        private: Option<PrivateRequest>,
+    ) -> ReadSupport {
         match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             Some((known, features)) if known == disconnects => {
-                if features.allow(freshness) {
+                if features.allow(freshness) && private.is_none_or(|request| features.has(request)) {
                     ReadSupport::Supported { disconnects }
                 } else {
                     ReadSupport::Unsupported
@@ -96,7 +128,7 @@ impl ApiCall {
 impl Client {
     pub(crate) fn read_support(&self, call: &ApiCall) -> ReadSupport {
         let disconnects = self.shared.disconnects.load(Ordering::Acquire);
-        self.shared.features.support(disconnects, call.freshness)
+        self.shared.features.support(disconnects, call.freshness, call.private)
     }
 
     /// Reads the features of the server, for reads on the current connection.
@@ -114,6 +146,17 @@ impl Client {
         };
         self.shared.features.set(disconnects, features);
         Ok(())
+    }
+
+    /// Whether the connected server, and its leader, delete a subtree on one request. A recursive
+    /// [`delete`](Client::delete) uses that by itself.
+    pub async fn deletes_subtrees(&self) -> Result<bool, Error> {
+        let call =
+            ApiCall::new("discover", FEATURES_NODE, OpCode::DeleteTree).private(PrivateRequest::DeleteTree);
+        if matches!(self.read_support(&call), ReadSupport::Unknown) {
+            self.discover_features().await?;
+        }
+        Ok(matches!(self.read_support(&call), ReadSupport::Supported { .. }))
     }
 
     /// The error of a read that the connected server cannot answer so fresh.
@@ -168,12 +211,15 @@ mod tests {
         assert_eq!(few, ServerFeatures { min_zxid: true, ..ServerFeatures::default() });
         assert!(!few.allow(Freshness::LINEARIZABLE) && few.allow(Freshness::default()));
         assert_eq!(ServerFeatures::parse("anything"), ServerFeatures::default());
+        let lists = ServerFeatures::parse("features=page,scan");
+        assert!(lists.has(PrivateRequest::Page) && lists.has(PrivateRequest::Scan));
+        assert!(!lists.has(PrivateRequest::DeleteTree));
     }
 
     #[test]
     fn features_belong_to_a_connection() {
         let features = DiscoveredFeatures::default();
-        let support = |disconnects| features.support(disconnects, Freshness::LINEARIZABLE);
+        let support = |disconnects| features.support(disconnects, Freshness::LINEARIZABLE, None);
         assert!(matches!(support(3), ReadSupport::Unknown));
         features.set(3, ServerFeatures { linear: true, ..ServerFeatures::default() });
         assert!(matches!(support(3), ReadSupport::Supported { disconnects: 3 }));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::authentication::{MechanismInput, SaslRefusal};
 use super::connect_string::ServerAddress;
+use super::feeds::{FeedId, FeedSignal};
 use super::phase::LinkId;
 use super::request::CallOutcome;
 use super::status::SessionStatus;
@@ -15,7 +16,8 @@ use super::watch_table::{WatchEvent, WatcherId};
 #[derive(Debug)]
 pub enum SessionAction<T> {
     /// Open a stream, then report [`opened`](super::SessionMachine::opened) or
-    /// [`lost`](super::SessionMachine::lost) for this link.
+    /// [`lost`](super::SessionMachine::lost) for this link. If another stream is open, this one is to follow
+    /// it: when the other is dropped, the driver writes to this one.
     Open {
         /// Identifies the stream in later reports.
         link: LinkId,
@@ -53,6 +55,13 @@ pub enum SessionAction<T> {
         /// The event.
         event: WatchEvent,
     },
+    /// Pass a signal to a feed.
+    Feed {
+        /// The feed.
+        feed: FeedId,
+        /// The signal. No other follows [`FeedSignal::Lost`] and the end of the feed.
+        signal: FeedSignal,
+    },
     /// The state of the session has changed.
     Status(SessionStatus),
     /// Ask this server whether it takes writes (`isro`), then report
@@ -76,6 +85,13 @@ pub enum LogEvent {
         server: Arc<str>,
         /// The reason.
         reason: Arc<str>,
+    },
+    /// The client continues on another server, because its server asked for it.
+    Moving {
+        /// The server that stops.
+        from: Arc<str>,
+        /// The next server.
+        to: Arc<str>,
     },
     /// The SASL user was not authenticated; the machine ends.
     SaslRefused {

@@ -79,6 +79,9 @@ impl<T> SessionMachine<T> {
 
     /// Starts the handshake on an open stream.
     pub fn opened(&mut self, now: Instant, link: LinkId) {
+        if self.is_spare(link) {
+            return self.spare_opened(now);
+        }
         if !self.current_link(link) {
             return;
         }
@@ -108,7 +111,9 @@ impl<T> SessionMachine<T> {
 
     /// Reports that the stream failed to open or broke.
     pub fn lost(&mut self, now: Instant, link: LinkId, reason: &str) {
-        if self.current_link(link) {
+        if self.is_spare(link) {
+            self.spare_lost(now);
+        } else if self.current_link(link) {
             self.connection_lost(now, Cause::ConnectionLost, reason);
         }
     }
@@ -183,11 +188,17 @@ impl<T> SessionMachine<T> {
             self.send_credential(now, index);
         }
         self.register_watches_again(now);
-        self.set_state(match mode {
+        self.begin_discovery(now);
+        let state = match mode {
             ServerMode::ReadOnly => SessionState::ReadOnly,
             ServerMode::ReadWrite if is_first => SessionState::Connected,
             ServerMode::ReadWrite => SessionState::Reconnected,
-        });
+        };
+        if self.state == state {
+            // The client has moved: the server is another one.
+            self.actions.push_back(SessionAction::Status(self.status()));
+        }
+        self.set_state(state);
     }
 
     fn register_watches_again(&mut self, now: Instant) {
@@ -212,7 +223,7 @@ impl<T> SessionMachine<T> {
     pub(super) fn move_if_idle(&mut self, now: Instant) {
         let leaving =
             matches!(&self.phase, SessionPhase::Connected { usage: ConnectionUse::Leaving { .. }, .. });
-        if leaving && self.in_flight.is_empty() {
+        if leaving && self.in_flight.is_empty() && !self.continue_elsewhere(now) {
             self.connection_lost(now, Cause::ConnectionLost, "moving to another server");
         }
     }
@@ -237,6 +248,8 @@ impl<T> SessionMachine<T> {
         let event = LogEvent::ConnectionLost { server: link.name.clone(), reason: reason.into() };
         self.actions.push_back(SessionAction::Log(event));
         self.actions.push_back(SessionAction::Drop { link: link.id });
+        self.drop_spare();
+        self.lose_feeds();
         self.input.clear();
         self.output.clear();
         self.pings.clear();
@@ -260,10 +273,7 @@ impl<T> SessionMachine<T> {
             }
         }
         self.schedule_connect(now);
-        // An expired session must not be reported as suspended.
-        if self.state.is_connected() {
-            self.set_state(SessionState::Suspended);
-        }
+        self.suspend_if_due(now);
         self.expire_if_due(now);
     }
 
@@ -272,6 +282,8 @@ impl<T> SessionMachine<T> {
         if let Some(link) = self.phase.link() {
             self.actions.push_back(SessionAction::Drop { link: link.id });
         }
+        self.drop_spare();
+        self.lose_feeds();
         self.current = None;
         self.last_zxid = 0;
         self.event_zxid = 0;

@@ -1,6 +1,7 @@
 //! The choice of the next server and the pause before the attempt. It owns the order of the servers and the
 //! re-balancing after a change of the list. It opens no connection.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::connect_string::ServerAddress;
@@ -78,6 +79,15 @@ impl HostProvider {
         let server = self.servers[self.next % self.servers.len()].clone();
         self.next = (self.next + 1) % self.servers.len();
         server
+    }
+
+    /// All servers, this one last.
+    pub fn others_first(&self, current: &ServerAddress) -> VecDeque<ServerAddress> {
+        let turned = self.servers.iter().cycle().skip(self.next).take(self.servers.len());
+        let (mut others, own): (VecDeque<_>, VecDeque<_>) =
+            turned.cloned().partition(|server| server != current);
+        others.extend(own);
+        others
     }
 
     /// Makes a server the next one, because it accepts writes.

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use zebu_proto::OpCode;
 use zebu_proto::client::WatcherType;
 
+use super::feeds::FeedId;
 use super::request::WatchRegistration;
 use super::watch_table::WatchKind;
 
@@ -22,10 +23,18 @@ pub(crate) fn units(body: &[u8]) -> u32 {
 pub(crate) enum RequestPurpose<T> {
     /// A call of the application.
     Call { token: T, watch: Option<WatchRegistration> },
+    /// A call that opens a feed.
+    OpenFeed { token: T, feed: FeedId },
     /// Registers watches again; the reply confirms these persistent ones.
     Rewatch { persistent: Vec<(WatchKind, Box<str>)> },
     /// Removes a watch without watchers.
     Unwatch { watcher_type: WatcherType, path: Box<str> },
+    /// Asks the server for its features.
+    Discover,
+    /// Tells the server what the client understands.
+    Hello,
+    /// Grants credit to a feed, or closes it.
+    GrantFeed,
     /// Renews the lease.
     Renew,
     /// Closes the session.
@@ -36,9 +45,12 @@ impl<T> RequestPurpose<T> {
     /// Whether the application waits for the reply.
     pub(crate) fn is_call(&self) -> bool {
         match self {
-            RequestPurpose::Call { .. } => true,
+            RequestPurpose::Call { .. } | RequestPurpose::OpenFeed { .. } => true,
             RequestPurpose::Rewatch { .. }
             | RequestPurpose::Unwatch { .. }
+            | RequestPurpose::Discover
+            | RequestPurpose::Hello
+            | RequestPurpose::GrantFeed
             | RequestPurpose::Renew
             | RequestPurpose::Close => false,
         }

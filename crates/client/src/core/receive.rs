@@ -79,6 +79,10 @@ impl<T> SessionMachine<T> {
                 }
             }
             Xid::AUTH => self.auth_reply(&header),
+            Xid::PUSH => {
+                self.pushed(now, &body);
+                self.feed_pushed(now, &body);
+            }
             _ => self.call_reply(now, &header, body),
         }
     }
@@ -139,10 +143,17 @@ impl<T> SessionMachine<T> {
                 }
                 self.actions.push_back(SessionAction::Complete { token, outcome: Ok(reply) });
             }
+            RequestPurpose::OpenFeed { token, feed } => {
+                self.feed_opened(feed, reply.code, &reply.body);
+                self.actions.push_back(SessionAction::Complete { token, outcome: Ok(reply) });
+            }
+            RequestPurpose::GrantFeed => {}
             RequestPurpose::Rewatch { persistent } => self.rewatched(persistent, header.err),
             RequestPurpose::Unwatch { watcher_type, path } => {
                 self.unwatched(now, watcher_type, path, header.err)
             }
+            RequestPurpose::Discover => self.discovered(now, &reply),
+            RequestPurpose::Hello => self.hello_answered(header.err),
             RequestPurpose::Renew => self.lease.renewal_answered(now, header.err, self.timeout),
             RequestPurpose::Close => {
                 for token in std::mem::take(&mut self.close_tokens) {

@@ -12,13 +12,15 @@ use zebu_proto::{Jute, OpCode};
 use super::action::SessionAction;
 use super::connect_string::ServerAddress;
 use super::failure::{CallFailure, Cause, Delivery, cause_of};
+use super::feeds::ConnectionFeeds;
 use super::frames::{self, FrameBuffer};
 use super::host_provider::{HostProvider, Rebalance};
 use super::lease::SessionLease;
+use super::moving::Moves;
 use super::phase::{ConnectionUse, LinkId, SessionEnding, SessionPhase};
 use super::queue::{AuthCredential, InFlightRequest, QueuedRequest, RequestPurpose, units};
 use super::random::Random;
-use super::request::{SessionRequest, WatchRegistration};
+use super::request::WatchRegistration;
 use super::settings::{SessionCredentials, SessionSettings};
 use super::status::{SessionInfo, SessionState, SessionStatus};
 use super::watch_table::{EventKind, WatchEvent, WatchTable, WatcherId};
@@ -75,6 +77,8 @@ pub struct SessionMachine<T> {
     pub(super) last_received: Option<Instant>,
     pub(super) last_sent: Instant,
     pub(super) lease: SessionLease,
+    pub(super) moves: Moves,
+    pub(super) feeds: ConnectionFeeds,
     pub(super) disconnects: u64,
     pub(super) state: SessionState,
 }
@@ -121,6 +125,8 @@ impl<T> SessionMachine<T> {
             last_received: None,
             last_sent: now,
             lease: SessionLease::new(),
+            moves: Moves::default(),
+            feeds: ConnectionFeeds::default(),
             disconnects: 0,
             state: SessionState::Connecting,
         };
@@ -168,49 +174,6 @@ impl<T> SessionMachine<T> {
             | SessionPhase::Handshake { .. }
             | SessionPhase::Authenticating { .. } => self.lease.until(),
         }
-    }
-
-    /// Renews the lease from now on, by a sync three to five times per timeout.
-    pub fn keep_lease(&mut self, now: Instant) {
-        self.lease.add_user();
-        // At once, so that the caller's next request follows the renewal.
-        self.renew_if_due(now);
-    }
-
-    /// Whether the lease is being renewed.
-    pub fn keeps_lease(&self) -> bool {
-        self.lease.has_users()
-    }
-
-    /// Ends one request for lease renewal.
-    pub fn release_lease(&mut self) {
-        self.lease.remove_user();
-    }
-
-    /// Accepts a call. Its outcome comes as [`SessionAction::Complete`], exactly once.
-    pub fn submit(&mut self, now: Instant, request: SessionRequest, token: T) {
-        let refused = match &self.phase {
-            SessionPhase::Ended(ending) => Some(cause_of(*ending)),
-            SessionPhase::Connected {
-                usage: ConnectionUse::Closing { .. } | ConnectionUse::HandingOver { .. },
-                ..
-            } => Some(Cause::Closed),
-            _ if self.queue.len() >= self.settings.queue_limit => Some(Cause::QueueFull),
-            _ if request.disconnects_seen < self.disconnects => Some(Cause::ConnectionLost),
-            _ => None,
-        };
-        if let Some(cause) = refused {
-            return self.fail_call(token, cause, Delivery::NotSent);
-        }
-        if let Some(watch) = &request.watch {
-            self.watches.begin_registration(watch.watcher, watch.intent, &watch.path);
-        }
-        self.queue.push_back(QueuedRequest {
-            op: request.op,
-            body: request.body,
-            purpose: RequestPurpose::Call { token, watch: request.watch },
-            deadline: now + self.settings.connection_timeout,
-        });
     }
 
     /// Adds a credential for this and every later connection. The outcome comes with the reply of a server.
@@ -269,6 +232,7 @@ impl<T> SessionMachine<T> {
     /// Closes the session. Earlier calls are answered first.
     pub fn close(&mut self, now: Instant, token: T) {
         self.close_tokens.push(token);
+        self.drop_spare();
         let deadline = now + self.timeout / 3;
         match &mut self.phase {
             SessionPhase::Connected { usage: ConnectionUse::Closing { .. }, .. } => {}
@@ -294,6 +258,7 @@ impl<T> SessionMachine<T> {
     /// `None`, without any effect, if there is no session to hand over.
     pub fn hand_over(&mut self, now: Instant) -> Option<SessionCredentials> {
         let credentials = self.credentials()?;
+        self.drop_spare();
         let deadline = now + self.timeout / 3;
         match &mut self.phase {
             SessionPhase::Connected {
@@ -348,8 +313,8 @@ impl<T> SessionMachine<T> {
     }
 
     /// The number of disconnects that lost calls. The driver publishes it before it completes the lost calls,
-    /// and callers copy it into their next [`SessionRequest`]. Hence no call overtakes a lost one that was
-    /// made before it.
+    /// and callers copy it into their next [request](super::SessionRequest). Hence no call overtakes a lost
+    /// one that was made before it.
     pub fn disconnects(&self) -> u64 {
         self.disconnects
     }
@@ -431,8 +396,12 @@ impl<T> SessionMachine<T> {
                 }
                 self.fail_call(token, cause, delivery);
             }
+            RequestPurpose::OpenFeed { token, .. } => self.fail_call(token, cause, delivery),
             RequestPurpose::Rewatch { .. }
             | RequestPurpose::Unwatch { .. }
+            | RequestPurpose::Discover
+            | RequestPurpose::Hello
+            | RequestPurpose::GrantFeed
             | RequestPurpose::Renew
             | RequestPurpose::Close => {}
         }
@@ -471,6 +440,8 @@ impl<T> SessionMachine<T> {
         if let Some(link) = self.phase.link() {
             self.actions.push_back(SessionAction::Drop { link: link.id });
         }
+        self.drop_spare();
+        self.lose_feeds();
         self.fail_in_flight(&cause);
         self.fail_queue(&cause);
         self.phase = SessionPhase::Ended(ending);

@@ -26,6 +26,16 @@ pub enum SessionPolicy {
     Terminal,
 }
 
+/// Whether the client moves to another server when its server asks for it, because that one stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum ServerMoves {
+    /// The client moves with its session: no call fails. It asks each server once whether it can ask.
+    Follow,
+    /// The client stays until the connection ends, and asks nothing.
+    #[default]
+    Ignore,
+}
+
 /// The credentials with which another client can resume a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionCredentials {
@@ -47,6 +57,8 @@ pub struct SessionSettings {
     pub read_only: ReadOnlyServers,
     /// The reaction to an expired session.
     pub policy: SessionPolicy,
+    /// Whether the client moves when its server asks for it.
+    pub moves: ServerMoves,
     /// The session to resume.
     pub resume: Option<SessionCredentials>,
     /// The user that is authenticated on every connection.
@@ -68,6 +80,7 @@ impl Default for SessionSettings {
             connection_timeout: Duration::from_secs(15),
             read_only: ReadOnlyServers::Refuse,
             policy: SessionPolicy::Renew,
+            moves: ServerMoves::Ignore,
             resume: None,
             sasl: None,
             reply_limit: 64 << 20,

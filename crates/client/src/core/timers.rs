@@ -32,13 +32,14 @@ impl<T> SessionMachine<T> {
                     | ConnectionUse::Closing { deadline }
                     | ConnectionUse::HandingOver { deadline } => Some(*deadline),
                 };
+                let moving = [self.discovery_due(), self.spare_deadline()];
                 let times = [Some(self.ping_due()), self.renewal_due(), self.read_timeout_due(), own];
-                return times.into_iter().flatten().min();
+                return times.into_iter().chain(moving).flatten().min();
             }
             SessionPhase::Ended(_) => return None,
         };
         let waiting = self.queue.front().map(|waiting| waiting.deadline);
-        [own, waiting, self.expiry_due()].into_iter().flatten().min()
+        [own, waiting, self.suspension_due(), self.expiry_due()].into_iter().flatten().min()
     }
 
     /// Runs all timers that are due.
@@ -54,6 +55,9 @@ impl<T> SessionMachine<T> {
             }
             SessionPhase::Connected { .. } => return self.tick_connected(now),
             SessionPhase::Ended(_) => return,
+        }
+        if self.suspension_due().is_some_and(|due| now >= due) {
+            self.suspend_if_due(now);
         }
         self.expire_if_due(now);
         self.fail_late_calls(now);
@@ -94,6 +98,9 @@ impl<T> SessionMachine<T> {
             return self.connection_lost(now, Cause::ConnectionLost, "read timeout");
         }
         self.renew_if_due(now);
+        self.tick_spare(now);
+        // It takes the place of the first ping.
+        self.discover_if_due(now);
         if now >= self.ping_due() {
             frames::ping(&mut self.output);
             self.pings.push_back(now);
@@ -127,6 +134,23 @@ impl<T> SessionMachine<T> {
             }
             _ => None,
         }
+    }
+
+    /// Renews the lease from now on, by a sync three to five times per timeout.
+    pub fn keep_lease(&mut self, now: Instant) {
+        self.lease.add_user();
+        // At once, so that the caller's next request follows the renewal.
+        self.renew_if_due(now);
+    }
+
+    /// Whether the lease is being renewed.
+    pub fn keeps_lease(&self) -> bool {
+        self.lease.has_users()
+    }
+
+    /// Ends one request for lease renewal.
+    pub fn release_lease(&mut self) {
+        self.lease.remove_user();
     }
 
     pub(super) fn renew_if_due(&mut self, now: Instant) {

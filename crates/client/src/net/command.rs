@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::inbox::WatcherInbox;
-use crate::core::{CallOutcome, SessionCredentials, SessionRequest, WatcherId};
+use crate::core::{CallOutcome, FeedId, FeedSignal, SessionCredentials, SessionRequest, WatcherId};
 
 /// Receives the outcome of a call. It also holds the permit of the call until then, so that a dropped caller
 /// does not free capacity too early.
@@ -37,6 +37,9 @@ impl CompletionSender {
     }
 }
 
+/// The channel from the driver to a feed. The credit of the feed bounds it.
+pub(crate) type FeedSender = mpsc::UnboundedSender<FeedSignal>;
+
 /// A message to the driver.
 #[derive(Debug)]
 pub(crate) enum DriverCommand {
@@ -44,6 +47,17 @@ pub(crate) enum DriverCommand {
         request: SessionRequest,
         inbox: Option<Arc<WatcherInbox>>,
         completion: CompletionSender,
+    },
+    OpenFeed {
+        request: SessionRequest,
+        feed: FeedId,
+        sender: FeedSender,
+        completion: CompletionSender,
+    },
+    /// Grants bytes to a feed; zero closes it.
+    GrantFeed {
+        feed: FeedId,
+        credit: i32,
     },
     AddAuth {
         scheme: Box<str>,

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
+use zebu_proto::client::FeedPush;
 use zebu_security::sasl::SaslClientStep;
 
 use super::clock::{Suspension, awake_now};
-use super::command::{CompletionSender, DriverCommand, HandoverResult};
+use super::command::{CompletionSender, DriverCommand, FeedSender, HandoverResult};
 use super::command_channel::CommandReceiver;
 use super::connector::Connector;
 use super::inbox::WatcherInbox;
@@ -21,8 +22,8 @@ use super::mechanism::DriverMechanism;
 use super::probe;
 use super::transport::{Transport, TransportEvent};
 use crate::core::{
-    LinkId, LogEvent, Random, SaslLogin, SaslRefusal, ServerAddress, SessionAction, SessionCredentials,
-    SessionMachine, SessionState, SessionStatus, WatcherId,
+    FeedId, FeedSignal, LinkId, LogEvent, Random, SaslLogin, SaslRefusal, ServerAddress, SessionAction,
+    SessionCredentials, SessionMachine, SessionState, SessionStatus, WatcherId,
 };
 
 /// The limit of commands per step; they leave in one write.
@@ -59,8 +60,11 @@ pub(crate) struct ClientDriver<C: Connector> {
 struct DriverTask<C: Connector> {
     driver: ClientDriver<C>,
     transport: Transport<C::Stream>,
+    /// The stream to the server to which the client moves.
+    spare: Transport<C::Stream>,
     mechanism: DriverMechanism,
     inboxes: BTreeMap<WatcherId, Arc<WatcherInbox>>,
+    feeds: BTreeMap<FeedId, FeedSender>,
     probes: JoinSet<(ServerAddress, bool)>,
     has_handles: bool,
     /// Callers that wait until the client has left the session.
@@ -74,7 +78,9 @@ impl<C: Connector> ClientDriver<C> {
             mechanism: DriverMechanism::new(self.sasl_login.as_ref()),
             driver: self,
             transport: Transport::None,
+            spare: Transport::None,
             inboxes: BTreeMap::new(),
+            feeds: BTreeMap::new(),
             probes: JoinSet::new(),
             has_handles: true,
             handover_waiters: Vec::new(),
@@ -104,6 +110,7 @@ impl<C: Connector> DriverTask<C> {
         };
         tokio::select! {
             event = self.transport.next(buffer) => self.transport_event(event, buffer),
+            event = self.spare.next(&mut []), if self.spare.is_opening() => self.transport_event(event, &[]),
             taken = self.driver.commands.receive(commands, COMMAND_BATCH),
                 if self.has_handles => {
                 if taken == 0 {
@@ -173,6 +180,16 @@ impl<C: Connector> DriverTask<C> {
                 }
                 session.submit(now, request, completion);
             }
+            DriverCommand::OpenFeed { request, feed, sender, completion } => {
+                self.feeds.insert(feed, sender);
+                session.open_feed(now, request, feed, completion);
+            }
+            DriverCommand::GrantFeed { feed, credit } => {
+                if credit == 0 {
+                    self.feeds.remove(&feed);
+                }
+                session.grant_feed(now, feed, credit);
+            }
             DriverCommand::AddAuth { scheme, secret, completion } => {
                 session.add_auth(now, &scheme, secret, completion)
             }
@@ -241,7 +258,12 @@ impl<C: Connector> DriverTask<C> {
                         Err(_) => Err(std::io::ErrorKind::TimedOut.into()),
                     }
                 };
-                self.transport = Transport::Opening { link, future: Box::pin(open) };
+                let opening = Transport::Opening { link, future: Box::pin(open) };
+                if self.transport.link().is_some() {
+                    self.spare = opening;
+                } else {
+                    self.transport = opening;
+                }
             }
             SessionAction::Drop { link } => self.drop_link(link),
             SessionAction::Authenticate { link, server, input } => {
@@ -253,6 +275,7 @@ impl<C: Connector> DriverTask<C> {
                     inbox.push(event);
                 }
             }
+            SessionAction::Feed { feed, signal } => self.signal_feed(feed, signal),
             SessionAction::Status(status) => {
                 log_status(&status);
                 if status.state.is_connected() {
@@ -277,7 +300,9 @@ impl<C: Connector> DriverTask<C> {
                     LogEvent::SaslRefused { refusal, .. } => {
                         let _ = self.driver.sasl_refusal.set(*refusal);
                     }
-                    LogEvent::UnknownEvent { .. } | LogEvent::WatchesRefused { .. } => {}
+                    LogEvent::Moving { .. }
+                    | LogEvent::UnknownEvent { .. }
+                    | LogEvent::WatchesRefused { .. } => {}
                 }
                 log_event(&event);
             }
@@ -285,9 +310,29 @@ impl<C: Connector> DriverTask<C> {
         }
     }
 
+    fn signal_feed(&mut self, feed: FeedId, signal: FeedSignal) {
+        let is_last = match &signal {
+            FeedSignal::Lost | FeedSignal::Push { push: FeedPush::End(_), .. } => true,
+            FeedSignal::Push { push: FeedPush::Batch(_), .. } => false,
+        };
+        if let Some(sender) = self.feeds.get(&feed) {
+            // The owner may have dropped the feed; it closes it.
+            let _ = sender.send(signal);
+        } else if !is_last {
+            // Its opening was given up before the reply.
+            let now = self.now();
+            self.driver.session.grant_feed(now, feed, 0);
+        }
+        if is_last {
+            self.feeds.remove(&feed);
+        }
+    }
+
     fn drop_link(&mut self, link: LinkId) {
         if self.transport.link() == Some(link) {
-            self.transport = Transport::None;
+            self.transport = std::mem::replace(&mut self.spare, Transport::None);
+        } else if self.spare.link() == Some(link) {
+            self.spare = Transport::None;
         }
     }
 
@@ -334,6 +379,7 @@ fn log_status(status: &SessionStatus) {
 fn log_event(event: &LogEvent) {
     match event {
         LogEvent::ConnectionLost { server, reason } => tracing::debug!(%server, %reason, "connection lost"),
+        LogEvent::Moving { from, to } => tracing::info!(%from, %to, "moving: the server stops"),
         LogEvent::SaslRefused { server, refusal } => {
             tracing::warn!(%server, reason = %refusal, "SASL authentication failed");
         }

@@ -15,7 +15,7 @@ mod tls;
 mod transport;
 
 pub(crate) use clock::{Suspension, awake_now};
-pub(crate) use command::{CompletionSender, DriverCommand, HandoverResult};
+pub(crate) use command::{CompletionSender, DriverCommand, FeedSender, HandoverResult};
 pub(crate) use command_channel::{CommandSender, WeakCommandSender, command_channel};
 pub use connector::{Connector, TcpConnector};
 pub(crate) use driver::ClientDriver;

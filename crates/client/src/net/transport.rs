@@ -98,6 +98,10 @@ impl<S: AsyncRead + AsyncWrite> Transport<S> {
         }
     }
 
+    pub(super) fn is_opening(&self) -> bool {
+        matches!(self, Transport::Opening { .. })
+    }
+
     pub(super) fn link(&self) -> Option<LinkId> {
         match self {
             Transport::None => None,

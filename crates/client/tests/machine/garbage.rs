@@ -4,10 +4,12 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use zebu_client::core::{SaslLogin, SaslSettings, ServerList, WatchIntent, WatcherId};
-use zebu_proto::OpCode;
+use zebu_client::core::{SaslLogin, SaslSettings, ServerList, ServerMoves, WatchIntent, WatcherId};
+use zebu_proto::client::ConnectResponse;
+use zebu_proto::client::connect::ReadOnlyField;
+use zebu_proto::{OpCode, SessionId};
 
-use crate::rig::{Rig, event, reply};
+use crate::rig::{Rig, event, push, reply};
 use crate::sasl::answer_token;
 
 #[derive(Clone, Debug)]
@@ -33,6 +35,9 @@ enum Step {
     Pass(u16),
     Servers(bool),
     Probed(bool),
+    Push(i32),
+    OpenSpare(bool),
+    Greet,
     Close,
 }
 
@@ -57,6 +62,9 @@ fn step() -> impl Strategy<Value = Step> {
         3 => any::<u16>().prop_map(Step::Pass),
         1 => any::<bool>().prop_map(Step::Servers),
         1 => any::<bool>().prop_map(Step::Probed),
+        2 => (1..4i32).prop_map(Step::Push),
+        4 => prop::bool::weighted(0.8).prop_map(Step::OpenSpare),
+        4 => Just(Step::Greet),
         1 => Just(Step::Close),
     ]
 }
@@ -79,6 +87,7 @@ fn run(steps: Vec<Step>, authenticates: bool) {
     let login = SaslLogin::digest_md5("bob", "bobsecret");
     let mut rig = Rig::new("a:1,b:1", |settings| {
         settings.connection_timeout = Duration::from_secs(2);
+        settings.moves = ServerMoves::Follow;
         settings.sasl = authenticates.then_some(SaslSettings { login, nonce_seed: [1; 32] });
     });
     let mut mechanism = crate::sasl::server();
@@ -140,11 +149,32 @@ fn run(steps: Vec<Step>, authenticates: bool) {
                     rig.session.probed(rig.now, server, takes_writes);
                 }
             }
+            Step::Push(kind) => rig.receive(&push(kind)),
+            Step::OpenSpare(opens) if rig.spare.is_some() => {
+                if opens {
+                    rig.open_spare();
+                } else {
+                    rig.lose_spare();
+                }
+            }
+            Step::Greet if rig.has_moved => {
+                awaited.0.clear();
+                mechanism = crate::sasl::server();
+                rig.has_moved = false;
+                let response = ConnectResponse::accepted(SessionId(7), 12_000, ReadOnlyField::Present(false));
+                rig.respond(&response);
+            }
             Step::Close => {
                 tokens += 1;
                 rig.session.close(rig.now, token);
             }
-            Step::Authenticate | Step::Write | Step::Open | Step::Accept(_) | Step::Lose => {}
+            Step::Authenticate
+            | Step::Write
+            | Step::Open
+            | Step::Accept(_)
+            | Step::Lose
+            | Step::OpenSpare(_)
+            | Step::Greet => {}
         }
         rig.pump();
     }

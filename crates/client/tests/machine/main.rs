@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
 mod faults;
+mod feeds;
 mod garbage;
 mod lease;
 mod lifecycle;
+mod moving;
 mod rig;
 mod sasl;
 mod watching;

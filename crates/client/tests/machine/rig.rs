@@ -5,11 +5,14 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use zebu_client::core::{
-    CallOutcome, EventKind, LinkId, LogEvent, MechanismInput, ServerAddress, ServerList, SessionAction,
-    SessionMachine, SessionRequest, SessionSettings, SessionState, WatchIntent, WatchRegistration, WatcherId,
+    CallOutcome, EventKind, FeedId, FeedSignal, LinkId, LogEvent, MechanismInput, ServerAddress, ServerList,
+    SessionAction, SessionMachine, SessionRequest, SessionSettings, SessionState, WatchIntent,
+    WatchRegistration, WatcherId,
 };
 use zebu_proto::client::connect::ReadOnlyField;
-use zebu_proto::client::{ConnectRequest, ConnectResponse, ReplyHeader, RequestHeader, WatcherEvent};
+use zebu_proto::client::{
+    ConnectRequest, ConnectResponse, MovePush, ReplyHeader, RequestHeader, WatcherEvent,
+};
 use zebu_proto::frame::{Framed, LENGTH_SIZE, peek, write_frame};
 use zebu_proto::{Jute, OpCode, Reader, SessionId};
 
@@ -30,10 +33,17 @@ pub(crate) struct Rig {
     pub(crate) now: Instant,
     pub(crate) opening: Option<(LinkId, ServerAddress)>,
     pub(crate) link: Option<LinkId>,
+    /// The stream that is opened next to the open one.
+    pub(crate) spare: Option<(LinkId, ServerAddress)>,
+    spare_open: Option<LinkId>,
+    /// The client has continued on the other stream, where its connect request waits for the answer.
+    pub(crate) has_moved: bool,
     pub(crate) opened: Vec<ServerAddress>,
     pub(crate) written: Vec<u8>,
     pub(crate) ended: BTreeMap<u32, CallOutcome>,
     pub(crate) events: Vec<(u64, EventKind, String)>,
+    /// What the feeds got.
+    pub(crate) feed_signals: Vec<(FeedId, FeedSignal)>,
     pub(crate) states: Vec<SessionState>,
     /// The published state at the end of each call.
     pub(crate) states_at_end: BTreeMap<u32, Option<SessionState>>,
@@ -54,10 +64,14 @@ impl Rig {
             now,
             opening: None,
             link: None,
+            spare: None,
+            spare_open: None,
+            has_moved: false,
             opened: Vec::new(),
             written: Vec::new(),
             ended: BTreeMap::new(),
             events: Vec::new(),
+            feed_signals: Vec::new(),
             states: Vec::new(),
             states_at_end: BTreeMap::new(),
             probes: Vec::new(),
@@ -82,11 +96,17 @@ impl Rig {
             match action {
                 SessionAction::Open { link, server, .. } => {
                     self.opened.push(server.clone());
-                    self.opening = Some((link, server));
+                    let place = if self.link.is_some() { &mut self.spare } else { &mut self.opening };
+                    *place = Some((link, server));
                 }
                 SessionAction::Drop { link } => {
                     self.opening.take_if(|(opening, _)| *opening == link);
-                    self.link.take_if(|open| *open == link);
+                    self.spare.take_if(|(opening, _)| *opening == link);
+                    self.spare_open.take_if(|open| *open == link);
+                    if self.link.take_if(|open| *open == link).is_some() {
+                        self.link = self.spare_open.take();
+                        self.has_moved = self.link.is_some();
+                    }
                 }
                 SessionAction::Authenticate { link, server, input } => {
                     self.mechanism_inputs.push((link, server, input));
@@ -98,6 +118,7 @@ impl Rig {
                 SessionAction::Notify { watcher, event } => {
                     self.events.push((watcher.0, event.kind, event.path.to_string()));
                 }
+                SessionAction::Feed { feed, signal } => self.feed_signals.push((feed, signal)),
                 SessionAction::Status(status) => self.states.push(status.state),
                 SessionAction::Probe { server } => self.probes.push(server),
                 SessionAction::Log(event) => self.log.push(event),
@@ -133,6 +154,32 @@ impl Rig {
         self.pump();
         let bytes = self.write();
         ConnectRequest::decode(&mut Reader::new(&payloads(&bytes)[0])).unwrap()
+    }
+
+    /// Opens the stream next to the open one.
+    pub(crate) fn open_spare(&mut self) {
+        let (link, _) = self.spare.take().expect("the machine dials another server");
+        self.spare_open = Some(link);
+        self.session.opened(self.now, link);
+        self.pump();
+    }
+
+    /// The stream next to the open one cannot be opened.
+    pub(crate) fn lose_spare(&mut self) {
+        let (link, _) = self.spare.take().expect("the machine dials another server");
+        self.session.lost(self.now, link, "refused by the test");
+        self.pump();
+    }
+
+    /// Accepts the session on the connection to which the client has moved. Returns the connect request.
+    pub(crate) fn greet(&mut self) -> ConnectRequest {
+        assert!(std::mem::take(&mut self.has_moved), "the client has moved");
+        let bytes = self.write();
+        let request = ConnectRequest::decode(&mut Reader::new(&payloads(&bytes)[0])).unwrap();
+        let timeout_ms = TIMEOUT.as_millis() as i32;
+        let id = SessionId(request.session_id);
+        self.respond(&ConnectResponse::accepted(id, timeout_ms, request.read_only));
+        request
     }
 
     pub(crate) fn respond(&mut self, response: &ConnectResponse) {
@@ -201,6 +248,14 @@ impl Rig {
         self.pump();
     }
 
+    /// Opens a feed, with an empty body in place of the request.
+    pub(crate) fn open_feed(&mut self, token: u32, feed: FeedId) {
+        let disconnects_seen = self.session.disconnects();
+        let request = SessionRequest { op: OpCode::Feed, body: Bytes::new(), watch: None, disconnects_seen };
+        self.session.open_feed(self.now, request, feed, token);
+        self.pump();
+    }
+
     pub(crate) fn watch(&mut self, token: u32, intent: WatchIntent, path: &str) {
         let watch = WatchRegistration { watcher: WatcherId(token.into()), intent, path: path.into() };
         let op = match intent {
@@ -243,6 +298,13 @@ pub(crate) fn reply(xid: i32, zxid: i64, err: i32, body: &[u8]) -> Vec<u8> {
         out.extend_from_slice(body);
     });
     bytes
+}
+
+/// A push of a server that stops.
+pub(crate) fn push(kind: i32) -> Vec<u8> {
+    let mut body = Vec::new();
+    MovePush { kind, time_ms: 5000 }.encode(&mut body);
+    reply(-23106, 9, 0, &body)
 }
 
 pub(crate) fn event(kind: i32, path: &str, zxid: i64) -> Vec<u8> {

@@ -101,7 +101,9 @@ impl Server {
         loop {
             let frame = read_frame(&mut stream).await?;
             let header = RequestHeader::decode(&mut Reader::new(&frame)).unwrap();
-            let housekeeping = matches!(header.op, 11 | 100 | 101 | 105 | -11);
+            // The client asks by itself what the server can do.
+            let asks_features = frame.windows(15).any(|bytes| bytes == b"/zookeeper/zebu");
+            let housekeeping = asks_features || matches!(header.op, 11 | 100 | 101 | 105 | -11);
             let fault = if housekeeping { None } else { self.model().plan.pop_front() };
             let fault = fault.unwrap_or(Fault::None);
             if let Fault::Slow(seconds) = fault {

@@ -31,6 +31,22 @@ pub(super) const FAMILIES: &[Family] = &[
         ),
     ),
     in_mntr_as(
+        "client_hellos",
+        every("zebu_client_hellos", Counter, "Connections whose client can be asked to move."),
+    ),
+    in_mntr_as(
+        "connections_drained",
+        every(
+            "zebu_connections_drained",
+            Counter,
+            "Connections that a stopping server closed at a quiet moment.",
+        ),
+    ),
+    in_mntr_as(
+        "clients_moved",
+        every("zebu_clients_moved", Counter, "Clients that left a stopping server when it asked them to."),
+    ),
+    in_mntr_as(
         "requests_repeated",
         every("zebu_requests_repeated", Counter, "Unanswered requests that were sent to the next leader."),
     ),
@@ -125,6 +141,67 @@ pub(super) const FAMILIES: &[Family] = &[
     in_mntr_as(
         "read_checks",
         every("zebu_read_checks", Counter, "Quorum checks and syncs for such reads; many reads share one."),
+    ),
+    in_mntr_as(
+        "disk_state",
+        every("zebu_disk_state", Gauge, "0 with room on the disk, 1 below `disk.low`, 2 below `disk.stop`."),
+    ),
+    in_mntr_as(
+        "disk_free_bytes",
+        every("zebu_disk_free_bytes", Gauge, "Free bytes of the fuller directory; -1 if not known."),
+    ),
+    in_mntr_as(
+        "growth_refused",
+        every("zebu_growth_refused", Counter, "Requests refused because no quorum has room on its disks."),
+    ),
+    in_mntr_as("feeds_opened", every("zebu_feeds_opened", Counter, "Feeds that clients opened.")),
+    in_mntr_as("feed_records", every("zebu_feed_records", Counter, "Transactions that feeds showed.")),
+    in_mntr_as("feed_bytes", every("zebu_feed_bytes", Counter, "Bytes that feeds pushed.")),
+    in_mntr_as(
+        "feed_log_reads",
+        every("zebu_feed_log_reads", Counter, "Reads of the log for feeds that were behind."),
+    ),
+    in_mntr_as(
+        "feeds_purged",
+        every("zebu_feeds_purged", Counter, "Feeds that ended because transactions were missing here."),
+    ),
+    in_mntr_as(
+        "disk_hand_overs",
+        of(
+            Member,
+            "zebu_disk_hand_overs",
+            Counter,
+            "Hand-overs of leadership because of a full or slow disk.",
+        ),
+    ),
+    in_mntr_as(
+        "slow_servers",
+        of(Leader, "zebu_slow_servers", Gauge, "Followers whose ACKs are much slower than the others'."),
+    ),
+    hidden(every("zebu_disk_reserve_bytes", Gauge, "Bytes of the file `zebu.reserve`.")),
+    hidden(of(Leader, "zebu_learner_disk_state", GaugeSet, "The state of the disk of a learner.")),
+    hidden(of(
+        Leader,
+        "zebu_learner_ack_p99_ms",
+        GaugeSet,
+        "The 99th percentile of a follower's ACK latency over ten seconds.",
+    )),
+    in_mntr_as("listing_pages", every("zebu_listing_pages", Counter, "Pages of children and scans.")),
+    in_mntr_as(
+        "listing_slices",
+        every(
+            "zebu_listing_slices",
+            Counter,
+            "Slices of work until the children of a large node were in order.",
+        ),
+    ),
+    in_mntr_as(
+        "tree_deletes",
+        every("zebu_tree_deletes", Counter, "Nodes deleted by deltree requests of this server's clients."),
+    ),
+    in_mntr_as(
+        "keeper_requests",
+        every("zebu_keeper_requests", Counter, "Requests that only ClickHouse Keeper and Zebu have."),
     ),
     hidden(every("zebu_build_info", LabelledGauge, "1; the label is the version.")),
     hidden(every("zebu_role", LabelledGauge, "1 for the current role of this server, 0 for the others.")),

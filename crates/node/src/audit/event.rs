@@ -31,6 +31,10 @@ pub enum AuditOperation {
     HandshakeFailure,
     /// A client authenticated itself as super user. ZooKeeper has no such line.
     SuperLogin,
+    /// A caller of the admin server took a snapshot. ZooKeeper has no such line.
+    Snapshot,
+    /// A caller of the admin server replaced the state. ZooKeeper has no such line.
+    Restore,
 }
 
 impl AuditOperation {
@@ -49,6 +53,8 @@ impl AuditOperation {
             AuditOperation::AuthFailure => "authFailure",
             AuditOperation::HandshakeFailure => "handshakeFailure",
             AuditOperation::SuperLogin => "superLogin",
+            AuditOperation::Snapshot => "snapshot",
+            AuditOperation::Restore => "restore",
         }
     }
 }

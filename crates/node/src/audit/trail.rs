@@ -77,6 +77,9 @@ impl AuditTrail {
         if has_failed(applied.outcome) {
             return self.push_failure(&audited, wall_ms);
         }
+        if is_without_effect(applied.txn) {
+            return;
+        }
         let event = |operation| AuditEvent {
             result: AuditResult::Success,
             user: AuditUser::Client(audited.credentials.clone()),
@@ -85,7 +88,8 @@ impl AuditTrail {
         };
         let created = applied.txn.created_path();
         match audited.request {
-            AuditedRequest::Multi { modes } => {
+            AuditedRequest::Multi { .. } | AuditedRequest::DeleteTree { .. } => {
+                let modes = audited.request.into_modes();
                 let Txn::Multi(parts) = applied.txn else { return };
                 for SubTxn(part) in parts {
                     let Some((operation, path)) = part_of_multi(part) else { continue };
@@ -123,6 +127,7 @@ impl AuditTrail {
                 (AuditOperation::SetAcl, path.clone(), None, Some(acl.clone()))
             }
             AuditedRequest::Multi { .. } => (AuditOperation::Multi, None, None, None),
+            AuditedRequest::DeleteTree { root } => (AuditOperation::Delete, Some(root.clone()), None, None),
             AuditedRequest::Reconfig => (AuditOperation::Reconfig, None, None, None),
         };
         self.events.push(AuditEvent {
@@ -179,6 +184,11 @@ fn has_failed(outcome: &TxnOutcome) -> bool {
         | TxnOutcome::SessionClosed { .. }
         | TxnOutcome::Reconfigured { .. } => false,
     }
+}
+
+/// Whether a transaction has checks only. Requests of ClickHouse Keeper that find nothing to do become one.
+fn is_without_effect(txn: &Txn) -> bool {
+    matches!(txn, Txn::Multi(parts) if parts.iter().all(|SubTxn(part)| matches!(part, Txn::Check(_))))
 }
 
 /// Operation and path of a part of a multi; `None` for a check.

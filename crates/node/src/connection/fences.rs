@@ -42,12 +42,15 @@ impl ClientConnection {
                 (FencedSlots::Before(end), _) if number >= end => break,
                 (FencedSlots::Before(_), SlotWork::Fenced { is_shared, .. }) => *is_shared,
                 (FencedSlots::One(one), _) => number == one,
-                (FencedSlots::Before(_), SlotWork::Write(..) | SlotWork::Read(..) | SlotWork::Reply(_)) => {
-                    false
-                }
+                (
+                    FencedSlots::Before(_),
+                    SlotWork::Write(..) | SlotWork::Read(..) | SlotWork::Reply(_) | SlotWork::Listing(_),
+                ) => false,
             };
             if is_covered && slot.work.release() {
                 released += 1;
+                // The edge runs a listing.
+                self.waiting_reads -= u16::from(!slot.work.is_read());
             }
         }
         released

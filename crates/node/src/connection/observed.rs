@@ -3,36 +3,67 @@
 use zebu_metrics::NamespaceTable;
 
 use super::ClientConnection;
+use super::queued_paths::QueuedPaths;
 use crate::split_mix::SplitMix64;
 use crate::stats::NamespaceReads;
 use crate::traffic::TrafficReport;
 
+/// What few connections have: boxed, so that the others stay small.
+#[derive(Debug, Default)]
+pub(super) struct Observed {
+    report: Option<Box<TrafficReport>>,
+    /// The paths of queued writes, if the log may need them.
+    pub(super) paths: QueuedPaths,
+}
+
 impl ClientConnection {
     /// Takes the observations since the last report.
     pub fn take_traffic(&mut self) -> Option<Box<TrafficReport>> {
-        self.traffic.take()
+        self.observed.as_mut()?.report.take()
     }
 
     /// Whether a slow request or a large reply waits for its log line.
     pub fn has_notable_requests(&self) -> bool {
-        self.traffic.as_ref().is_some_and(|report| !report.notable.is_empty())
+        let report = self.observed.as_ref().and_then(|observed| observed.report.as_ref());
+        report.is_some_and(|report| !report.notable.is_empty())
     }
 
     pub(crate) fn traffic_report(&mut self) -> &mut TrafficReport {
-        self.traffic.get_or_insert_default()
+        self.observed.get_or_insert_default().report.get_or_insert_default()
     }
 
     /// Whether the current request becomes a sample: one of `every` requests, zero for none. Each request has
     /// the same chance, so that neither a regular pattern nor a short connection is misjudged.
     #[inline]
-    pub(crate) fn is_sample_due(&self, every: u32) -> bool {
+    pub(crate) fn is_sample_due(&mut self, every: u32) -> bool {
+        if self.until_sample > 1 {
+            self.until_sample -= 1;
+            return false;
+        }
+        self.draw_sample(every)
+    }
+
+    /// Draws how many requests there are up to the next sample, as if each had been decided alone.
+    #[cold]
+    fn draw_sample(&mut self, every: u32) -> bool {
         if every == 0 {
+            self.until_sample = u32::MAX;
             return false;
         }
         // The number of the request takes the place of a generator's state, which would need room.
-        let seed = self.id.0.rotate_left(32) ^ self.stats.packets_received;
-        let random = SplitMix64::new(seed).next_u64() >> 32;
-        (random * u64::from(every)) >> 32 == 0
+        let mut random = SplitMix64::new(self.id.0.rotate_left(32) ^ self.stats.packets_received);
+        let miss = 1.0 - 1.0 / f64::from(every);
+        let mut gap = || ((1.0 - random.fraction()).ln() / miss.ln()) as u32;
+        if self.until_sample == 0 {
+            // The first request of a connection.
+            let before = gap();
+            if before > 0 {
+                self.until_sample = before;
+                return false;
+            }
+        }
+        self.until_sample = gap().saturating_add(1);
+        true
     }
 
     /// Counts a read of a path with this much data.

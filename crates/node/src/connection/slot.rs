@@ -9,8 +9,7 @@ use crate::shape::ReplyShape;
 
 #[derive(Debug)]
 pub(crate) enum SlotWork {
-    /// With the path for the log, if it may be needed.
-    Write(ReplyShape, Option<Box<str>>),
+    Write(ReplyShape),
     Read(ReadRequest<'static>, Credentials),
     /// A read that waits until the state is fresh enough. Reads with the same need share a fence.
     Fenced {
@@ -19,6 +18,8 @@ pub(crate) enum SlotWork {
         is_shared: bool,
     },
     Reply(PreparedReply),
+    /// A read that the edge runs, in slices. `None` while a slice runs.
+    Listing(Option<(ReadRequest<'static>, Credentials)>),
 }
 
 impl SlotWork {
@@ -26,18 +27,22 @@ impl SlotWork {
     pub(super) fn is_read(&self) -> bool {
         match self {
             SlotWork::Read(..) | SlotWork::Fenced { .. } => true,
-            SlotWork::Write(..) | SlotWork::Reply(_) => false,
+            SlotWork::Write(..) | SlotWork::Reply(_) | SlotWork::Listing(_) => false,
         }
     }
 
     /// Makes a fenced read a plain one. Returns whether it was fenced.
     pub(super) fn release(&mut self) -> bool {
-        match std::mem::replace(self, SlotWork::Write(ReplyShape::Empty, None)) {
+        match std::mem::replace(self, SlotWork::Write(ReplyShape::Empty)) {
             SlotWork::Fenced { read, credentials, .. } => {
-                *self = SlotWork::Read(read, credentials);
+                *self = match read.is_listing() {
+                    true => SlotWork::Listing(Some((read, credentials))),
+                    false => SlotWork::Read(read, credentials),
+                };
                 true
             }
-            other @ (SlotWork::Write(..) | SlotWork::Read(..) | SlotWork::Reply(_)) => {
+            other
+            @ (SlotWork::Write(..) | SlotWork::Read(..) | SlotWork::Reply(_) | SlotWork::Listing(_)) => {
                 *self = other;
                 false
             }
@@ -53,6 +58,8 @@ pub(crate) struct RequestMeta {
     pub(crate) received_ms: i64,
     /// Length of the request in bytes.
     pub(crate) bytes: u32,
+    /// Length of its path among the queued paths of the connection; zero without one.
+    pub(crate) path_bytes: u16,
 }
 
 #[derive(Debug)]
@@ -65,5 +72,4 @@ pub(crate) struct RequestSlot {
 pub(crate) struct WriteSlot {
     pub(crate) meta: RequestMeta,
     pub(crate) shape: ReplyShape,
-    pub(crate) path: Option<Box<str>>,
 }

@@ -4,7 +4,9 @@ use std::fmt::Debug;
 
 use zebu_proto::quorum::{Packet, PeerAnnouncement};
 use zebu_proto::{SessionId, Zxid};
-use zebu_zab::{Action, Configuration, EncodedTxn, LinkId, Peer, PeerEvent, PeerStatus, PingNumber};
+use zebu_zab::{
+    Action, Configuration, EncodedTxn, HandOverRefusal, LinkId, Peer, PeerEvent, PeerStatus, PingNumber,
+};
 
 /// A peer of an ensemble. [`Peer`] documents the guarantees of each function.
 pub trait ConsensusPeer: Debug + Send {
@@ -28,8 +30,16 @@ pub trait ConsensusPeer: Debug + Send {
     fn session_ended(&mut self, _: SessionId) {}
     /// Resigns leadership.
     fn resign(&mut self, now_ms: i64, out: &mut Vec<Action>);
+    /// Hands over the leadership, and goes on as a follower.
+    fn hand_over(&mut self, _: i64, _: &mut Vec<Action>) -> Result<(), HandOverRefusal> {
+        Err(HandOverRefusal::NotLeader)
+    }
     /// Whether the resignation is complete.
     fn has_resigned(&self) -> bool;
+    /// Whether a quorum has room on its disks for a larger tree, as far as this leader knows.
+    fn quorum_has_room(&self) -> bool {
+        true
+    }
     /// The current status.
     fn status(&self) -> PeerStatus;
     /// Whether the peer is without a role.
@@ -115,8 +125,16 @@ impl ConsensusPeer for Peer {
         self.resign(now_ms, out);
     }
 
+    fn hand_over(&mut self, now_ms: i64, out: &mut Vec<Action>) -> Result<(), HandOverRefusal> {
+        self.hand_over(now_ms, out)
+    }
+
     fn has_resigned(&self) -> bool {
         self.has_resigned()
+    }
+
+    fn quorum_has_room(&self) -> bool {
+        self.quorum_has_room()
     }
 
     fn status(&self) -> PeerStatus {

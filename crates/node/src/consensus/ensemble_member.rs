@@ -92,7 +92,7 @@ impl EnsembleMember {
 pub(crate) fn decode_committed(entry: &EncodedTxn) -> CommitItem {
     match TxnEntry::decode(&entry.bytes) {
         Ok(decoded) if decoded.header.zxid == entry.zxid => {
-            CommitItem::Transaction(Proposal { entry: decoded, origin: RequestOrigin::NoClient })
+            CommitItem::Transaction(Proposal { entry: decoded, origin: RequestOrigin::NoClient, copy: None })
         }
         Ok(decoded) => {
             CommitItem::Invalid(CommitError::ZxidMismatch { zxid: entry.zxid, found: decoded.header.zxid })

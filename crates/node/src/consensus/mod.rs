@@ -18,6 +18,7 @@ use crate::clock::Now;
 use crate::connection::ConnectionId;
 use crate::core::BatchBuilder;
 use crate::pending_request::PendingRequest;
+use crate::request_copy::RequestCopy;
 
 /// The origin of a transaction, which receives the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub(crate) enum RequestOrigin {
 pub(crate) struct Proposal {
     pub(crate) entry: TxnEntry,
     pub(crate) origin: RequestOrigin,
+    /// The request of a client of this server, if the next leader may get it.
+    pub(crate) copy: Option<Box<RequestCopy>>,
 }
 
 /// The consensus of this server.

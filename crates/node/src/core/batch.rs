@@ -32,6 +32,23 @@ pub struct LogBatch {
     pub after: AfterAppend,
 }
 
+/// How soon a snapshot follows the last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SnapshotPace {
+    /// By the settings.
+    Normal,
+    /// With the next batch, then by the settings: the disk has begun to have little room.
+    Next,
+    /// After [`EARLY_BYTES`], or after a small part of the limits: the disk is full.
+    Early,
+}
+
+/// The share of the limits of snapshots while the disk is full.
+const EARLY_SHARE: u64 = 10;
+
+/// The bytes of the log after which a snapshot is due while the disk is full.
+const EARLY_BYTES: u64 = 16 << 20;
+
 /// Where the first entry has its time: behind checksum, length, session, cxid and zxid.
 const FIRST_TIME: std::ops::Range<usize> = 32..40;
 
@@ -55,6 +72,7 @@ pub(crate) struct BatchBuilder {
     logged_bytes: u64,
     entries_max: u64,
     logged_bytes_max: u64,
+    pace: SnapshotPace,
 }
 
 impl BatchBuilder {
@@ -69,9 +87,14 @@ impl BatchBuilder {
             logged_bytes: 0,
             entries_max: 0,
             logged_bytes_max: 0,
+            pace: SnapshotPace::Normal,
         };
         builder.draw_limits(random);
         builder
+    }
+
+    pub(crate) fn set_pace(&mut self, pace: SnapshotPace) {
+        self.pace = pace;
     }
 
     pub(crate) fn append(&mut self, entry: &TxnEntry) {
@@ -98,9 +121,21 @@ impl BatchBuilder {
     /// Returns the collected entries. The batch requests a snapshot if one is due and allowed.
     pub(crate) fn take(&mut self, random: &mut SplitMix64, allows_snapshot: bool) -> Option<LogBatch> {
         let (first, last) = self.span.take()?;
-        let is_due = self.entries > self.entries_max || self.logged_bytes > self.logged_bytes_max;
+        let is_due = match self.pace {
+            SnapshotPace::Normal => {
+                self.entries > self.entries_max || self.logged_bytes > self.logged_bytes_max
+            }
+            SnapshotPace::Next => true,
+            SnapshotPace::Early => {
+                self.entries > self.entries_max / EARLY_SHARE
+                    || self.logged_bytes > EARLY_BYTES.min(self.logged_bytes_max / EARLY_SHARE)
+            }
+        };
         let after = if is_due && allows_snapshot {
             self.draw_limits(random);
+            if self.pace == SnapshotPace::Next {
+                self.pace = SnapshotPace::Normal;
+            }
             AfterAppend::RollAndSnapshot
         } else {
             AfterAppend::Continue

@@ -63,6 +63,7 @@ impl Node {
                 }
             }
         }
+        replica.count_applied();
         if let NodeRole::Primary(primary) = &mut self.role {
             primary.mark_applied(replica.last_zxid(), &self.state.metrics);
         }

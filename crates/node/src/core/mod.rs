@@ -7,7 +7,9 @@
 mod batch;
 mod commit;
 mod digest_monitor;
+mod drain;
 mod error;
+mod hand_over;
 mod reply;
 mod role;
 mod state;
@@ -16,6 +18,7 @@ mod suspend;
 pub(crate) use batch::BatchBuilder;
 pub use batch::{AfterAppend, LogBatch};
 pub(crate) use digest_monitor::{DigestMonitor, DigestVerdict};
+pub(crate) use drain::Drain;
 pub use error::CommitError;
 pub(crate) use reply::{AppliedTxn, reply_to_sync, reply_to_write};
 pub(crate) use role::NodeRole;
@@ -29,7 +32,7 @@ use crate::audit::{AuditEvent, WriteAdmission};
 use crate::clock::Now;
 use crate::connect::AdmittedConnect;
 use crate::connection::{ConnectionId, Connections, DisconnectReason};
-use crate::consensus::{Consensus, ConsensusPeer, EnsembleMember, RequestOrigin, Standalone};
+use crate::consensus::{Consensus, ConsensusPeer, EnsembleMember, Standalone};
 use crate::context::ServeContext;
 use crate::ensemble::Effect;
 use crate::notice::OperatorNotice;
@@ -121,6 +124,9 @@ impl Node {
             ClientEvent::Request(submitted) => self.handle_request(submitted, context),
             ClientEvent::Disconnected { connection, session, touched_ms } => {
                 self.disconnect_fences(connection);
+                if let Some(drain) = &mut self.state.drain {
+                    drain.left(connection, &self.state.metrics);
+                }
                 if let Some(member) = self.state.member_mut() {
                     member.connections.remove(&connection);
                 }
@@ -144,12 +150,15 @@ impl Node {
         self.process_effects(context);
     }
 
-    /// Handles an event of the ensemble or of the disk. A standalone server has none.
+    /// Handles an event of the ensemble or of the disk. A standalone server has only the room on its disk.
     pub fn handle_peer(
         &mut self,
         event: zebu_zab::PeerEvent,
         context: &mut ServeContext<'_, impl Connections>,
     ) {
+        if let zebu_zab::PeerEvent::DiskRoom { room } = event {
+            self.state.record_disk_room(room);
+        }
         if let Some(member) = self.state.member_mut() {
             member.peer.handle(event, context.now.monotonic_ms, &mut member.pending_actions);
             self.process_effects(context);
@@ -173,8 +182,9 @@ impl Node {
             member.peer.timeout(context.now.monotonic_ms, &mut member.pending_actions);
             self.process_effects(context);
         }
-        self.enter_read_only_if_due(context.now);
+        self.enter_read_only_if_due(context);
         self.expire_fences(context);
+        self.tick_drain(context);
         self.start_read_checks(context);
         match &mut self.role {
             NodeRole::Primary(primary) => primary.tick(&mut self.state, context),
@@ -193,9 +203,12 @@ impl Node {
             NodeRole::ReadOnly(read_only) => read_only.next_deadline(),
             NodeRole::Learner(learner) => learner.next_deadline(),
             NodeRole::Suspended(suspended) => suspended.next_deadline(),
-            NodeRole::NotServing => self.read_only_deadline(),
+            NodeRole::NotServing => i64::MAX,
         };
-        let role = role.min(self.state.fences.next_deadline());
+        let role = role
+            .min(self.read_only_deadline())
+            .min(self.state.fences.next_deadline())
+            .min(self.drain_deadline());
         match &self.state.consensus {
             Consensus::Standalone(_) => role,
             Consensus::Member(member) => role.min(member.peer.next_deadline()),
@@ -204,6 +217,7 @@ impl Node {
 
     /// Moves the effects since the last call into `effects`, in order.
     pub fn take_effects(&mut self, effects: &mut Vec<Effect>) {
+        self.state.prep_queue_times.flush(&self.state.metrics.prep_queue_time);
         let allows_snapshot = self.allows_snapshot();
         let NodeState { consensus, batch, random, .. } = &mut self.state;
         match consensus {
@@ -284,6 +298,11 @@ impl Node {
         matches!(self.role, NodeRole::Learner(_))
     }
 
+    /// Whether this primary accepts requests that make the tree larger. Other roles leave it to the leader.
+    pub fn has_room_to_grow(&self) -> bool {
+        !matches!(&self.role, NodeRole::Primary(_)) || self.state.has_room_to_grow()
+    }
+
     /// Syncs of a leader's clients and learners that wait for their transactions.
     pub fn pending_syncs(&self) -> usize {
         match &self.role {
@@ -321,19 +340,6 @@ impl Node {
         }
     }
 
-    /// Resigns leadership, for a server that stops: outstanding proposals are finished, then the ensemble
-    /// elects another leader.
-    pub fn resign(&mut self, context: &mut ServeContext<'_, impl Connections>) {
-        if let Some(member) = self.state.member_mut() {
-            member.peer.resign(context.now.monotonic_ms, &mut member.pending_actions);
-            self.process_effects(context);
-            if self.has_resigned() {
-                // A server without a leader has no role that could end.
-                self.close_kept(context.connections);
-            }
-        }
-    }
-
     /// Whether this leader takes no more writes because it hands over leadership.
     pub fn is_resigning(&self) -> bool {
         matches!(&self.role, NodeRole::Primary(_)) && !self.state.can_confirm_sessions()
@@ -347,12 +353,19 @@ impl Node {
         }
     }
 
-    fn handle_connect(
+    pub(crate) fn handle_connect(
         &mut self,
         connection: ConnectionId,
         request: &ConnectRequest,
         context: &mut ServeContext<'_, impl Connections>,
     ) {
+        if self.is_draining() {
+            context.close(connection, DisconnectReason::Drained);
+            return;
+        }
+        if self.holds_connects() {
+            return self.hold_connect(connection, request, context);
+        }
         if !self.accepts_clients() {
             context.close(connection, DisconnectReason::NotServing);
             return;
@@ -370,6 +383,9 @@ impl Node {
         if let Some(member) = self.state.member_mut() {
             member.connections.insert(connection);
         }
+        if self.state.keeps_clients() {
+            context.connections.with(connection, |connection| connection.hold_connect(request));
+        }
         let admitted = AdmittedConnect { connection, timeout_ms, request };
         match &mut self.role {
             NodeRole::Primary(primary) => {
@@ -382,6 +398,34 @@ impl Node {
                 read_only.handle_connect(&mut self.state, admitted, context);
             }
             NodeRole::Suspended(_) | NodeRole::NotServing => {}
+        }
+    }
+
+    /// Whether connect requests wait for the next leader.
+    fn holds_connects(&self) -> bool {
+        match &self.role {
+            NodeRole::Primary(primary) => {
+                primary.is_leader() && self.accepts_clients() && self.state.awaits_next_leader()
+            }
+            NodeRole::Suspended(_) => true,
+            NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::NotServing => false,
+        }
+    }
+
+    fn hold_connect(
+        &mut self,
+        connection: ConnectionId,
+        request: &ConnectRequest,
+        context: &mut ServeContext<'_, impl Connections>,
+    ) {
+        if let NodeRole::Suspended(suspended) = &mut self.role {
+            suspended.hold_connect(connection, request, &self.state.settings, context);
+        } else {
+            // The end of the role begins the grace.
+            context.connections.with(connection, |connection| connection.hold_connect(request));
+        }
+        if let Some(member) = self.state.member_mut() {
+            member.connections.insert(connection);
         }
     }
 
@@ -408,11 +452,6 @@ impl Node {
         }
         if self.state.fences.must_hold(&submitted) {
             return self.state.fences.hold(submitted);
-        }
-        if matches!(submitted.kind, RequestKind::Fence(_)) && matches!(self.role, NodeRole::Suspended(_)) {
-            // A fresh state needs a leader; the client finds a server that has one.
-            let origin = RequestOrigin::Request(submitted.pending());
-            return self.state.abort_request(origin, context.connections);
         }
         if let RequestKind::Fence(fence) = submitted.kind {
             return self.begin_fence(submitted, fence, context);

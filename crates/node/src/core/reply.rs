@@ -5,7 +5,7 @@ use zebu_proto::client::multi::{MULTI_END, encode_error_result, encode_result_he
 use zebu_proto::jute::{encode_buffer, encode_bytes};
 use zebu_proto::txn::{SubTxn, Txn};
 use zebu_proto::{ErrorCode, Jute, OpCode};
-use zebu_tree::TxnOutcome;
+use zebu_tree::{TxnOutcome, delete_tree_reply};
 
 use crate::connection::{ClientConnection, DisconnectReason, RequestMeta, WriteSlot};
 use crate::replica::Replica;
@@ -47,8 +47,8 @@ pub(crate) fn reply_to_write(
     now_ms: i64,
 ) {
     replica.metrics.requests_in_queue.record(connection.queued_requests() as u64);
-    let Some(WriteSlot { meta, shape, path }) = connection.pop_write(slot) else { return };
-    let sent = SentReply { meta, now_ms, outbox_before: connection.outbox_len() };
+    let Some(WriteSlot { meta, shape }) = connection.pop_write(slot) else { return };
+    let sent = SentReply { meta, now_ms, outbox_before: connection.outbox_len(), refused_bytes: 0 };
     // Stats show no operation for a failed write.
     let op = if matches!(applied.outcome, TxnOutcome::Error(_)) { None } else { meta.op };
     let meta = RequestMeta { op, ..meta };
@@ -62,7 +62,7 @@ pub(crate) fn reply_to_write(
             }
         })
     });
-    replica.observe_reply(connection, path.as_deref(), sent);
+    replica.observe_reply(connection, None, sent);
     if mismatch {
         connection.close(DisconnectReason::ReplyMismatch);
         return;
@@ -75,8 +75,8 @@ pub(crate) fn reply_to_write(
 
 /// Answers the sync in a slot, and the reads behind it.
 pub(crate) fn reply_to_sync(connection: &mut ClientConnection, slot: u64, replica: &Replica, now_ms: i64) {
-    let Some(WriteSlot { meta, shape, .. }) = connection.pop_write(slot) else { return };
-    let sent = SentReply { meta, now_ms, outbox_before: connection.outbox_len() };
+    let Some(WriteSlot { meta, shape }) = connection.pop_write(slot) else { return };
+    let sent = SentReply { meta, now_ms, outbox_before: connection.outbox_len(), refused_bytes: 0 };
     let ReplyShape::Sync(path) = shape else {
         connection.close(DisconnectReason::ReplyMismatch);
         return;
@@ -112,7 +112,14 @@ fn encode_outcome(
             encode_buffer(node.data(), out);
             node.stat().encode(out);
         }
-        ReplyShape::Multi(ops) => encode_multi(ops, applied, out)?,
+        ReplyShape::Multi(ops) => encode_multi(ops, &[], applied, out)?,
+        ReplyShape::MultiOfSubtrees { ops, roots } => encode_multi(ops, roots, applied, out)?,
+        ReplyShape::NewOrOldPath => encode_bytes(new_or_old_path(applied.txn)?.as_bytes(), out),
+        ReplyShape::DeletedTree => {
+            let reply = delete_tree_reply(applied.txn).ok_or(ReplyMismatch)?;
+            replica.metrics.tree_deletes.add(reply.deleted.unsigned_abs());
+            reply.encode(out);
+        }
         ReplyShape::Sync(_) => return Err(ReplyBodyError::Mismatch),
     }
     Ok(())
@@ -141,15 +148,38 @@ fn encode_body(shape: &ReplyShape, applied: AppliedTxn<'_>, out: &mut Vec<u8>) -
     Ok(())
 }
 
+/// The path of a node that exists now. A transaction without effect is a check alone.
+fn new_or_old_path(txn: &Txn) -> Result<&str, ReplyMismatch> {
+    match txn {
+        Txn::Check(check) => Ok(&check.path),
+        Txn::Multi(parts) => {
+            let [SubTxn(Txn::Check(check))] = &parts[..] else { return Err(ReplyMismatch) };
+            Ok(&check.path)
+        }
+        txn => txn.created_path().ok_or(ReplyMismatch),
+    }
+}
+
 /// A failed multi has no error in its header: each operation has its own error result.
-fn encode_multi(ops: &[OpCode], applied: AppliedTxn<'_>, out: &mut Vec<u8>) -> Result<(), ReplyMismatch> {
+fn encode_multi(
+    ops: &[OpCode],
+    roots: &[Box<str>],
+    applied: AppliedTxn<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), ReplyMismatch> {
     let (TxnOutcome::Multi(outcomes), Txn::Multi(parts)) = (applied.outcome, applied.txn) else {
         return Err(ReplyMismatch);
     };
-    if ops.len() != parts.len() || ops.len() != outcomes.len() {
+    if parts.len() != outcomes.len() {
         return Err(ReplyMismatch);
     }
-    for ((&op, outcome), SubTxn(part)) in ops.iter().zip(outcomes).zip(parts) {
+    let (mut results, mut roots) = (parts.iter().zip(outcomes), roots.iter());
+    for &op in ops {
+        let (SubTxn(part), outcome) = results.next().ok_or(ReplyMismatch)?;
+        if op == OpCode::RemoveRecursive {
+            let root = roots.next().ok_or(ReplyMismatch)?;
+            skip_subtree(root, part, &mut results)?;
+        }
         if let TxnOutcome::Error(code) = outcome {
             encode_error_result(ErrorCode::from_wire(*code), out);
             continue;
@@ -160,10 +190,30 @@ fn encode_multi(ops: &[OpCode], applied: AppliedTxn<'_>, out: &mut Vec<u8>) -> R
             OpCode::Create => encode_body(&ReplyShape::Path, applied, out)?,
             OpCode::Create2 => encode_body(&ReplyShape::PathAndStat, applied, out)?,
             OpCode::SetData => encode_body(&ReplyShape::Stat, applied, out)?,
+            OpCode::CreateIfNotExists => encode_bytes(new_or_old_path(part)?.as_bytes(), out),
             // Wildcard: the results of all other operations have no body.
             _ => {}
         }
     }
+    if results.next().is_some() {
+        return Err(ReplyMismatch);
+    }
     MULTI_END.encode(out);
+    Ok(())
+}
+
+/// Skips the parts of one removeRecursive behind the first one. The delete of the root is the last of them.
+fn skip_subtree<'a>(
+    root: &str,
+    first: &Txn,
+    results: &mut impl Iterator<Item = (&'a SubTxn, &'a TxnOutcome)>,
+) -> Result<(), ReplyMismatch> {
+    let mut part = first;
+    while let Txn::Delete(path) = part
+        && **path != *root
+    {
+        let (SubTxn(next), _) = results.next().ok_or(ReplyMismatch)?;
+        part = next;
+    }
     Ok(())
 }

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use zebu_metrics::SampleRun;
 use zebu_proto::client::ConnectRequest;
+use zebu_proto::quorum::DiskRoom;
 use zebu_proto::{ErrorCode, Zxid};
 use zebu_tree::Credentials;
 use zebu_zab::PingNumber;
 
-use super::DigestMonitor;
-use super::batch::BatchBuilder;
+use super::batch::{BatchBuilder, SnapshotPace};
+use super::{DigestMonitor, Drain};
 use crate::audit::AuditTrail;
 use crate::clock::Now;
 use crate::connection::{Connections, DisconnectReason, ServingTerm};
@@ -36,7 +38,7 @@ pub(crate) struct NodeState {
     pub(crate) random: SplitMix64,
     pub(crate) no_credentials: Credentials,
     /// Incremented each time that this server begins to serve.
-    pub(crate) term: u64,
+    pub(crate) term: u32,
     /// Client requests that were answered or dropped since the last call of `take_completed`.
     pub(crate) completed_requests: AnsweredRequests,
     pub(crate) digest_monitor: DigestMonitor,
@@ -44,8 +46,14 @@ pub(crate) struct NodeState {
     /// `None` without audit log.
     pub(crate) audit: Option<Box<AuditTrail>>,
     pub(crate) metrics: Arc<NodeMetrics>,
+    /// Times of prepared writes that `take_effects` records.
+    pub(crate) prep_queue_times: SampleRun,
     /// Reads that wait until the state is fresh enough.
     pub(crate) fences: ReadFences,
+    /// `None` unless the server sends its clients away.
+    pub(crate) drain: Option<Box<Drain>>,
+    /// The room on the disk of this server.
+    pub(crate) disk_room: DiskRoom,
 }
 
 impl NodeState {
@@ -71,7 +79,10 @@ impl NodeState {
             notices: OperatorNotices::default(),
             audit: None,
             metrics: replica.metrics.clone(),
+            prep_queue_times: SampleRun::default(),
             fences: ReadFences::default(),
+            drain: None,
+            disk_room: DiskRoom::Enough,
             settings,
         }
     }
@@ -80,6 +91,37 @@ impl NodeState {
     /// already have begun.
     pub(crate) fn can_confirm_sessions(&self) -> bool {
         self.consensus.next_zxid().is_some()
+    }
+
+    /// Whether clients stay connected when the leader ends.
+    pub(crate) fn keeps_clients(&self) -> bool {
+        self.settings.election_grace_ms > 0 && self.member().is_some()
+    }
+
+    /// Whether requests and connects must wait for the next leader, because this one hands over leadership.
+    pub(crate) fn awaits_next_leader(&self) -> bool {
+        self.keeps_clients() && !self.can_confirm_sessions()
+    }
+
+    /// Whether the tree may grow: the disk of a standalone server has room, or those of a quorum have.
+    pub(crate) fn has_room_to_grow(&self) -> bool {
+        match &self.consensus {
+            Consensus::Standalone(_) => self.disk_room != DiskRoom::Full,
+            Consensus::Member(member) => member.peer.quorum_has_room(),
+        }
+    }
+
+    /// Records the room on the own disk. Snapshots come early when it lacks, because then old files can go.
+    pub(crate) fn record_disk_room(&mut self, room: DiskRoom) {
+        let before = std::mem::replace(&mut self.disk_room, room);
+        match room {
+            DiskRoom::Low if before == DiskRoom::Enough => self.batch.set_pace(SnapshotPace::Next),
+            DiskRoom::Full if before != DiskRoom::Full => self.batch.set_pace(SnapshotPace::Early),
+            DiskRoom::Enough | DiskRoom::Low if before == DiskRoom::Full => {
+                self.batch.set_pace(SnapshotPace::Normal);
+            }
+            DiskRoom::Enough | DiskRoom::Low | DiskRoom::Full => {}
+        }
     }
 
     /// Starts a leadership check. Returns the ping that a quorum must answer first; `None` if leadership is
@@ -124,7 +166,7 @@ impl NodeState {
 
     /// The serving term for a new connection.
     pub(crate) fn serving_term(&self, mode: ServingMode) -> ServingTerm {
-        ServingTerm { mode, term: self.term }
+        ServingTerm { mode, term: self.term, keeps_requests: self.keeps_clients() }
     }
 
     /// Returns the negotiated timeout of a connecting client, or the reason to close its connection. A

@@ -60,13 +60,13 @@ impl Node {
                     member.effects.appended(io);
                 }
             }
-            Action::Disk(command) => self.command_disk(command, context.connections),
+            Action::Disk(command) => self.command_disk(command, context),
             Action::Config(effect) => self.effect(Effect::Config(effect)),
             Action::Report(finding) => self.effect(Effect::Report(finding)),
             Action::Deliver(entry) => self.deliver(&entry),
             Action::Load(entry) => {
                 // Clients must not read a transaction that is not committed.
-                self.close_kept(context.connections);
+                self.close_kept_sessions(context.connections);
                 self.deliver(&entry);
             }
             Action::Serve(serving) => self.queue_after_commits(CommitItem::Serve(serving), context),
@@ -90,15 +90,19 @@ impl Node {
     }
 
     /// Queues a disk command. A command that replaces the state drops transactions committed for the old one.
-    fn command_disk(&mut self, command: DiskCommand, connections: &mut impl Connections) {
+    fn command_disk(&mut self, command: DiskCommand, context: &mut ServeContext<'_, impl Connections>) {
+        let connections = &mut *context.connections;
         match &command {
             DiskCommand::Truncate { to, .. } => {
-                self.close_kept(connections);
+                if context.replica.last_zxid() > *to {
+                    // The tree goes back. Otherwise only transactions go that no client has seen.
+                    self.close_kept_sessions(connections);
+                }
                 self.drop_commits_after(*to, connections);
             }
             DiskCommand::InstallSnapshot { .. } | DiskCommand::Quarantine { .. } => {
                 // The changes between the old tree and the new one cannot be told as events.
-                self.close_kept(connections);
+                self.close_kept_sessions(connections);
                 self.drop_commit_queue(connections);
                 self.state.digest_monitor.state_received();
             }

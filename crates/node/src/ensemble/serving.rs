@@ -1,6 +1,8 @@
 //! Begins and ends the service of an ensemble member. A role begins with the current tree and ends as a
 //! whole.
 
+use std::collections::{BTreeSet, VecDeque};
+
 use zebu_proto::quorum::{Capabilities, Packet};
 use zebu_proto::{ServerId, Zxid};
 use zebu_zab::{LinkId, ServingRole};
@@ -25,77 +27,104 @@ impl Node {
         let kept = self.take_kept(serving, context.connections);
         self.state.term += 1;
         self.effect(Effect::Serve(ServeEffect::Serve(serving)));
-        let kept = kept.map(|suspended| {
+        let has_strict_leader = self.leader_capabilities().has(Capabilities::STRICT_SYNC);
+        if !has_strict_leader {
+            // The next leader cannot prove what these reads wait for.
+            self.drop_unproven_fences(context.connections);
+        }
+        let mut kept = kept.map_or_else(KeptClients::default, |suspended| {
             let serving_term = self.state.serving_term(serving.into());
             suspended.into_kept(serving_term, &mut self.state, context.connections)
         });
-        context.replica.freshness.begin_role(self.has_strict_leader());
+        context.replica.freshness.begin_role(self.leader_capabilities());
+        let connects = std::mem::take(&mut kept.connects);
+        self.role = self.serving_role(serving, kept, context);
+        for (connection, request) in connects {
+            self.handle_connect(connection, &request, context);
+        }
+    }
+
+    /// Begins a role with the clients that were kept.
+    fn serving_role(
+        &mut self,
+        serving: ServingRole,
+        kept: KeptClients,
+        context: &mut ServeContext<'_, impl Connections>,
+    ) -> NodeRole {
+        let KeptClients { sessions, local_sessions, requests, .. } = kept;
         match serving {
             ServingRole::Leading { .. } => {
                 let mut primary = Primary::new(&self.state, Some(serving), context.replica, context.now);
                 primary.close_orphans(&mut self.state, context);
-                if let Some(KeptClients { sessions, local_sessions, requests }) = kept {
-                    primary.adopt(sessions, local_sessions, context);
-                    for request in requests {
-                        primary.handle_request(&mut self.state, request, context);
-                    }
+                primary.adopt(sessions, local_sessions, context);
+                for request in requests {
+                    primary.handle_request(&mut self.state, request, context);
                 }
-                self.role = NodeRole::Primary(Box::new(primary));
+                NodeRole::Primary(Box::new(primary))
             }
             ServingRole::Following { .. } | ServingRole::Observing { .. } => {
                 let mut learner = LearnerRole::new(&self.state, serving);
                 learner.ask_for_move_records(&mut self.state);
-                if let Some(KeptClients { sessions, local_sessions, requests }) = kept {
-                    learner.adopt(sessions, local_sessions);
-                    for request in requests {
-                        learner.handle_request(&mut self.state, request, context);
-                    }
+                learner.adopt(sessions, local_sessions);
+                for request in requests {
+                    learner.handle_request(&mut self.state, request, context);
                 }
-                self.role = NodeRole::Learner(Box::new(learner));
+                NodeRole::Learner(Box::new(learner))
             }
         }
     }
 
-    /// Returns the kept connections, if they may continue in a role. Otherwise they are closed.
+    /// Returns the kept connections. Those of sessions are closed if they cannot continue in the role.
     fn take_kept(
         &mut self,
         serving: ServingRole,
         connections: &mut impl Connections,
     ) -> Option<Box<SuspendedRole>> {
+        let NodeRole::Suspended(suspended) = &self.role else { return None };
         let is_refused = matches!(serving, ServingRole::Leading { .. })
             && self.state.settings.leader_clients == LeaderClients::Refused;
-        match &self.role {
-            NodeRole::Suspended(suspended) if suspended.may_continue_in(serving) && !is_refused => {
-                match std::mem::replace(&mut self.role, NodeRole::NotServing) {
-                    NodeRole::Suspended(suspended) => Some(suspended),
-                    other => {
-                        self.role = other;
-                        None
-                    }
-                }
-            }
-            NodeRole::Suspended(_)
-            | NodeRole::Primary(_)
-            | NodeRole::Learner(_)
-            | NodeRole::ReadOnly(_)
-            | NodeRole::NotServing => {
-                self.close_kept(connections);
+        if is_refused {
+            self.close_kept(connections);
+        } else if !suspended.may_continue_in(serving) {
+            self.close_kept_sessions(connections);
+        }
+        match std::mem::replace(&mut self.role, NodeRole::NotServing) {
+            NodeRole::Suspended(suspended) => Some(suspended),
+            NodeRole::Primary(_) | NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::NotServing => {
                 None
             }
         }
     }
 
-    /// Closes the connections that were kept without a leader.
+    /// Closes all connections that were kept without a leader.
     pub(crate) fn close_kept(&mut self, connections: &mut impl Connections) {
         if !matches!(self.role, NodeRole::Suspended(_)) {
             return;
         }
+        self.drop_fences(connections);
         if let NodeRole::Suspended(suspended) = std::mem::replace(&mut self.role, NodeRole::NotServing) {
-            if let Some(member) = self.state.member_mut() {
-                member.connections.clear();
-            }
-            suspended.abort(&mut self.state, connections);
+            let mut served = self.take_served();
+            suspended.abort(&mut served, &mut self.state, connections);
         }
+    }
+
+    /// Closes the connections of sessions that were kept without a leader. Connect requests go on waiting.
+    pub(crate) fn close_kept_sessions(&mut self, connections: &mut impl Connections) {
+        if !matches!(self.role, NodeRole::Suspended(_)) {
+            return;
+        }
+        self.drop_fences(connections);
+        let mut served = self.take_served();
+        if let NodeRole::Suspended(suspended) = &mut self.role {
+            suspended.close_sessions(&mut served, &mut self.state, connections);
+        }
+        if let Some(member) = self.state.member_mut() {
+            member.connections = served;
+        }
+    }
+
+    fn take_served(&mut self) -> BTreeSet<ConnectionId> {
+        self.state.member_mut().map(|member| std::mem::take(&mut member.connections)).unwrap_or_default()
     }
 
     /// Whether the connection outlived the role in which it was accepted.
@@ -107,35 +136,31 @@ impl Node {
     pub(crate) fn tick_suspended(&mut self, context: &mut ServeContext<'_, impl Connections>) {
         let NodeRole::Suspended(suspended) = &mut self.role else { return };
         let Some(member) = self.state.member_mut() else { return };
-        suspended.tick(&mut member.connections, context);
-        if suspended.is_over() {
+        if suspended.tick(&mut member.connections, context) {
             self.close_kept(context.connections);
         }
     }
 
-    /// Ends the role. A learner whose leader records moves keeps its client connections for a while. In all
-    /// other cases the connections are closed and their requests are dropped.
+    /// Ends the role. Client connections are kept for a while, if each move of their sessions is known. In
+    /// all other cases they are closed and their requests are dropped.
     pub(crate) fn stop_serving(&mut self, context: &mut ServeContext<'_, impl Connections>) {
         let Some(member) = self.state.member_mut() else { return };
         member.commit_queue.retain(|item| match item {
             CommitItem::Serve(_) | CommitItem::FromLearner { .. } => false,
             CommitItem::Transaction(_) | CommitItem::Invalid(_) | CommitItem::StreamSnapshot { .. } => true,
         });
-        let has_resigned = member.peer.has_resigned();
-        // A read that waits for a fresh state cannot outlive the role.
-        self.drop_fences(context.connections);
-        if has_resigned {
+        if member.peer.has_resigned() {
             // The server is about to stop.
             self.close_kept(context.connections);
         } else {
             self.keep_connections(context);
         }
-        let Some(member) = self.state.member_mut() else { return };
         if let NodeRole::Suspended(_) = self.role {
             return;
         }
+        self.drop_fences(context.connections);
         let connections = &mut *context.connections;
-        for connection in std::mem::take(&mut member.connections) {
+        for connection in self.take_served() {
             connections.with(connection, |connection| {
                 // A closed session still receives its last reply.
                 if connection.phase != ConnectionPhase::Draining || connection.queued_requests() > 0 {
@@ -152,31 +177,37 @@ impl Node {
         self.effect(Effect::Serve(ServeEffect::Stop));
     }
 
-    /// Keeps the connections of a learner that has lost its leader.
+    /// Keeps the connections of a leader that leads no more, or of a learner that has lost its leader.
     fn keep_connections(&mut self, context: &mut ServeContext<'_, impl Connections>) {
-        if !matches!(&self.role, NodeRole::Learner(learner) if learner.can_keep_connections()) {
+        let can_keep = match &self.role {
+            NodeRole::Primary(primary) => primary.can_keep_connections(&self.state),
+            NodeRole::Learner(learner) => learner.can_keep_connections(),
+            NodeRole::ReadOnly(_) | NodeRole::Suspended(_) | NodeRole::NotServing => false,
+        };
+        if !can_keep {
             return;
         }
-        let Some(member) = self.state.member_mut() else { return };
-        let mut served = std::mem::take(&mut member.connections);
-        if let NodeRole::Learner(learner) = std::mem::replace(&mut self.role, NodeRole::NotServing) {
-            let suspended = SuspendedRole::new(learner, &mut served, &mut self.state, context);
-            if suspended.is_over() {
-                suspended.abort(&mut self.state, context.connections);
-            } else {
-                self.role = NodeRole::Suspended(Box::new(suspended));
+        let (learner, waiting) = match std::mem::replace(&mut self.role, NodeRole::NotServing) {
+            NodeRole::Primary(primary) => primary.into_learner(&mut self.state, context.connections),
+            NodeRole::Learner(learner) => (*learner, VecDeque::new()),
+            NodeRole::ReadOnly(_) | NodeRole::Suspended(_) | NodeRole::NotServing => {
+                unreachable!("such a role keeps no connections")
             }
-        }
+        };
+        let mut served = self.take_served();
+        let suspended = SuspendedRole::new(Box::new(learner), waiting, &mut served, &mut self.state, context);
+        self.role = NodeRole::Suspended(Box::new(suspended));
+        self.state.fences.ask_next_leader();
         if let Some(member) = self.state.member_mut() {
             member.connections = served;
         }
         self.effect(Effect::Serve(ServeEffect::Stop));
     }
 
-    /// Whether the leader has announced that it answers a sync only after a quorum check.
-    fn has_strict_leader(&self) -> bool {
+    /// What the leader has announced; nothing if it is no Zebu server.
+    fn leader_capabilities(&self) -> Capabilities {
         let leader = self.state.member().and_then(|member| member.peer.leader_announcement());
-        leader.is_some_and(|leader| leader.capabilities.has(Capabilities::STRICT_SYNC))
+        leader.map(|leader| leader.capabilities).unwrap_or_default()
     }
 
     /// Handles a learner's packet, or queues it until this server serves.
@@ -216,7 +247,7 @@ impl Node {
             // This server is still applying transactions before it serves.
             (NodeRole::NotServing | NodeRole::Suspended(_), Packet::Ping { zxid }) => {
                 if let Some(member) = self.state.member_mut() {
-                    member.send_to_leader(Packet::PingReply { zxid, touched: Vec::new() });
+                    member.send_to_leader(Packet::PingReply { zxid, touched: Vec::new(), room: None });
                 }
             }
             (

@@ -16,7 +16,7 @@ mod zxid_waiters;
 pub(crate) use read_fences::ReadFences;
 pub use receive::FenceRequest;
 pub use replica_freshness::FreshnessSettings;
-pub(crate) use replica_freshness::ReplicaFreshness;
+pub(crate) use replica_freshness::{ReplicaFreshness, is_at_or_below};
 
 /// The fenced reads of a connection that a fence lets pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -44,8 +44,9 @@ impl Node {
     /// fences that join meanwhile share the next one. The caller has handled all events of its round, so that
     /// they share the check.
     pub fn start_read_checks(&mut self, context: &mut ServeContext<'_, impl Connections>) {
+        let fences_await_leader = self.fences_await_leader();
         let fences = &mut self.state.fences;
-        if fences.joining.is_empty() || fences.asked.is_some() {
+        if fences.joining.is_empty() || fences.asked.is_some() || fences_await_leader {
             return;
         }
         let batch =
@@ -63,11 +64,19 @@ impl Node {
                 }
                 self.state.fences.asked = Some(batch);
             }
-            NodeRole::ReadOnly(_) | NodeRole::Suspended(_) | NodeRole::NotServing => {
-                self.abort_fences(batch, context)
-            }
+            NodeRole::Suspended(_) => self.state.fences.joining = batch.fences,
+            NodeRole::ReadOnly(_) | NodeRole::NotServing => self.abort_fences(batch, context),
         }
         self.process_effects(context);
+    }
+
+    /// Whether checks wait for the next leader.
+    fn fences_await_leader(&self) -> bool {
+        match &self.role {
+            NodeRole::Primary(_) => self.state.awaits_next_leader(),
+            NodeRole::Suspended(_) => true,
+            NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::NotServing => false,
+        }
     }
 
     /// Lets the fences pass whose conditions are met. Returns whether a batch has passed.
@@ -79,6 +88,8 @@ impl Node {
             let Some(LeaderCheck { after, batch, .. }) = self.state.fences.checks.pop_front() else { break };
             if self.state.can_confirm_sessions() {
                 self.state.fences.applying.push_back((after, batch));
+            } else if self.state.keeps_clients() {
+                self.state.fences.joining.extend(batch.fences);
             } else {
                 self.abort_fences(batch, context);
             }
@@ -125,6 +136,13 @@ impl Node {
     pub(crate) fn drop_fences(&mut self, connections: &mut impl Connections) {
         for submitted in std::mem::take(&mut self.state.fences).into_requests() {
             self.state.abort_request(RequestOrigin::Request(submitted.pending()), connections);
+        }
+    }
+
+    /// Drops the fences that need a leader, because the next one cannot prove its leadership.
+    pub(crate) fn drop_unproven_fences(&mut self, connections: &mut impl Connections) {
+        for fence in std::mem::take(&mut self.state.fences.joining) {
+            self.state.abort_request(RequestOrigin::Request(fence.submitted.pending()), connections);
         }
     }
 

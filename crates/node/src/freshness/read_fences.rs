@@ -111,6 +111,16 @@ impl ReadFences {
         }
     }
 
+    /// The role has ended, and its checks with it. The next leader is asked for all of them; a read has no
+    /// effect that could happen twice.
+    pub(crate) fn ask_next_leader(&mut self) {
+        let mut batches: Vec<FenceBatch> = self.applying.drain(..).map(|(_, batch)| batch).collect();
+        batches.extend(self.checks.drain(..).map(|check| check.batch));
+        batches.extend(self.asked.take());
+        let joining = std::mem::take(&mut self.joining);
+        self.joining = batches.into_iter().flat_map(|batch| batch.fences).chain(joining).collect();
+    }
+
     pub(crate) fn next_deadline(&self) -> i64 {
         self.zxid_waiters.next_deadline()
     }

@@ -1,7 +1,7 @@
 //! Receives a read with freshness: answers it at once if the state will do, and puts it behind a fence if
 //! not. A fence that this server cannot pass is refused, and the connection stays open.
 
-use zebu_proto::client::{ClientHello, Freshness, ReadRequest, ServerHello};
+use zebu_proto::client::{ClientHello, FEATURE_MOVE, Freshness, ReadRequest, ServerHello};
 use zebu_proto::{ErrorCode, Jute, Zxid};
 
 use crate::connection::{ClientConnection, RequestMeta};
@@ -78,10 +78,22 @@ impl Replica {
         None
     }
 
-    /// Answers hello. This release sends nothing on its own, so the features of the client are not kept.
-    pub(crate) fn receive_hello(&self, connection: &mut ClientConnection, meta: RequestMeta, _: ClientHello) {
+    /// Answers hello with the features of this server, and notes those of the client.
+    pub(crate) fn receive_hello(
+        &self,
+        connection: &mut ClientConnection,
+        meta: RequestMeta,
+        hello: ClientHello,
+    ) {
+        if hello.features & FEATURE_MOVE != 0 {
+            self.metrics.client_hellos.increment();
+        }
+        connection.note_features(hello.features, self.last_zxid());
+        connection.note_feed_feature(hello.features);
+        let moves = if sends_clients_away(connection) { FEATURE_MOVE } else { 0 };
+        let features = moves | self.feed_feature(connection);
         let mut body = Vec::new();
-        ServerHello { features: 0 }.encode(&mut body);
+        ServerHello { features }.encode(&mut body);
         self.reply_in_order(connection, meta, PreparedReply::body(body));
     }
 
@@ -106,10 +118,27 @@ impl Replica {
         }
     }
 
+    /// Whether a private write of a client becomes a transaction.
+    pub(crate) fn accepts_private_writes(&self, connection: &ClientConnection) -> bool {
+        match connection.serving_term.mode {
+            ServingMode::Standalone | ServingMode::Leader => true,
+            ServingMode::Follower | ServingMode::Observer => self.freshness.has_private_leader(),
+            ServingMode::ReadOnly => false,
+        }
+    }
+
     /// Refuses a request that works on other servers or at other times.
-    fn refuse_private(&self, connection: &mut ClientConnection, meta: RequestMeta) {
+    pub(crate) fn refuse_private(&self, connection: &mut ClientConnection, meta: RequestMeta) {
         let meta = RequestMeta { op: None, ..meta };
         let reply = PreparedReply::header(ReplyZxid::Applied, Some(ErrorCode::Unimplemented));
         self.reply_in_order(connection, meta, reply);
+    }
+}
+
+/// Whether this server asks its clients to move before it stops. A server alone has no place for them.
+pub(super) fn sends_clients_away(connection: &ClientConnection) -> bool {
+    match connection.serving_term.mode {
+        ServingMode::Leader | ServingMode::Follower | ServingMode::Observer => true,
+        ServingMode::Standalone | ServingMode::ReadOnly => false,
     }
 }

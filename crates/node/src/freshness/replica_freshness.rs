@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 
 use zebu_proto::client::ReadRequest;
+use zebu_proto::quorum::Capabilities;
 
 use crate::replica::Replica;
 
@@ -31,6 +32,8 @@ pub(crate) struct ReplicaFreshness {
     pub(crate) settings: FreshnessSettings,
     /// Whether the leader answers a sync only after it has proved its leadership.
     has_strict_leader: AtomicBool,
+    /// Whether the leader knows private writes.
+    has_private_leader: AtomicBool,
     /// The state contains every transaction that was committed before this time, in monotonic milliseconds.
     complete_since_ms: AtomicI64,
 }
@@ -40,13 +43,15 @@ impl ReplicaFreshness {
         ReplicaFreshness {
             settings: FreshnessSettings::default(),
             has_strict_leader: AtomicBool::new(false),
+            has_private_leader: AtomicBool::new(false),
             complete_since_ms: AtomicI64::new(NEVER_MS),
         }
     }
 
     /// A serving role begins.
-    pub(crate) fn begin_role(&self, has_strict_leader: bool) {
-        self.has_strict_leader.store(has_strict_leader, Relaxed);
+    pub(crate) fn begin_role(&self, leader: Capabilities) {
+        self.has_strict_leader.store(leader.has(Capabilities::STRICT_SYNC), Relaxed);
+        self.has_private_leader.store(leader.has(Capabilities::PRIVATE_WRITES), Relaxed);
         self.complete_since_ms.store(NEVER_MS, Relaxed);
     }
 
@@ -57,6 +62,11 @@ impl ReplicaFreshness {
 
     pub(super) fn has_strict_leader(&self) -> bool {
         self.has_strict_leader.load(Relaxed)
+    }
+
+    /// Whether private writes may be forwarded.
+    pub(crate) fn has_private_leader(&self) -> bool {
+        self.has_private_leader.load(Relaxed)
     }
 
     /// Whether the state is at most this old.
@@ -80,7 +90,8 @@ impl Replica {
     }
 }
 
-fn is_at_or_below(path: &str, top: &str) -> bool {
+/// Whether the path is that of the node `top`, or below it.
+pub(crate) fn is_at_or_below(path: &str, top: &str) -> bool {
     match path.strip_prefix(top) {
         Some(rest) => rest.is_empty() || rest.starts_with('/') || top == "/",
         None => false,
@@ -112,7 +123,8 @@ mod tests {
         freshness.record_check(100);
         freshness.record_check(90);
         assert!(freshness.is_within(5, 105) && !freshness.is_within(5, 106));
-        freshness.begin_role(true);
+        freshness.begin_role(Capabilities::STRICT_SYNC);
+        assert!(!freshness.has_private_leader());
         assert!(freshness.has_strict_leader() && !freshness.is_within(i32::MAX, 106));
     }
 }

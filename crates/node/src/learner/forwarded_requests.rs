@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use zebu_proto::SessionId;
-use zebu_proto::client::WriteRequest;
+use zebu_proto::client::{KeeperWrite, WriteRequest};
 use zebu_proto::txn::{Txn, TxnEntry};
 
-use super::resend::RequestCopy;
 use crate::consensus::RequestOrigin;
 use crate::pending_request::PendingRequest;
+use crate::request_copy::RequestCopy;
 
 /// The kind of transaction that a request becomes, unless it becomes an error. Cxids are the client's and may
 /// repeat.
@@ -23,6 +23,10 @@ pub(super) enum ForwardedKind {
     SetAcl,
     Check,
     Multi,
+    /// A create of ClickHouse Keeper, which may be without effect.
+    CreateIfNotExists,
+    /// The same for a delete.
+    TryRemove,
     /// A multi with ephemeral nodes for a local session. The leader answers that the session is expired; this
     /// server knows the true error.
     MultiOfLocalSession,
@@ -36,7 +40,14 @@ impl ForwardedKind {
             WriteRequest::Delete(_) | WriteRequest::DeleteContainer { .. } => ForwardedKind::Delete,
             WriteRequest::SetData(_) => ForwardedKind::SetData,
             WriteRequest::SetAcl(_) => ForwardedKind::SetAcl,
-            WriteRequest::Multi(_) | WriteRequest::Refused(_) => ForwardedKind::Multi,
+            WriteRequest::Multi(_) | WriteRequest::Refused(_) | WriteRequest::DeleteTree(_) => {
+                ForwardedKind::Multi
+            }
+            WriteRequest::Keeper(write) => match &**write {
+                KeeperWrite::CreateIfNotExists(_) => ForwardedKind::CreateIfNotExists,
+                KeeperWrite::TryRemove(_) => ForwardedKind::TryRemove,
+                KeeperWrite::RemoveRecursive(_) => ForwardedKind::Multi,
+            },
             WriteRequest::Reconfig(_) => ForwardedKind::Reconfig,
             WriteRequest::CreateSession { .. } => ForwardedKind::CreateSession,
             WriteRequest::CloseSession => ForwardedKind::CloseSession,
@@ -50,13 +61,21 @@ impl ForwardedKind {
             Txn::CreateSession { .. } => self == ForwardedKind::CreateSession,
             Txn::CloseSession(_) => self == ForwardedKind::CloseSession,
             Txn::Create(_) | Txn::Create2(_) | Txn::CreateContainer(_) | Txn::CreateTtl(_) => {
-                self == ForwardedKind::Create
+                matches!(self, ForwardedKind::Create | ForwardedKind::CreateIfNotExists)
             }
-            Txn::Delete(_) | Txn::DeleteContainer(_) => self == ForwardedKind::Delete,
+            Txn::Delete(_) | Txn::DeleteContainer(_) => {
+                matches!(self, ForwardedKind::Delete | ForwardedKind::TryRemove)
+            }
             Txn::SetData(_) => self == ForwardedKind::SetData,
             Txn::SetAcl(_) => self == ForwardedKind::SetAcl,
             Txn::Check(_) => self == ForwardedKind::Check,
-            Txn::Multi(_) => matches!(self, ForwardedKind::Multi | ForwardedKind::MultiOfLocalSession),
+            Txn::Multi(_) => matches!(
+                self,
+                ForwardedKind::Multi
+                    | ForwardedKind::MultiOfLocalSession
+                    | ForwardedKind::CreateIfNotExists
+                    | ForwardedKind::TryRemove
+            ),
             Txn::Reconfig(_) => self == ForwardedKind::Reconfig,
         }
     }
@@ -68,7 +87,7 @@ struct ForwardedRequest {
     kind: ForwardedKind,
     origin: RequestOrigin,
     /// The request itself, if it may be sent again under another leader.
-    copy: Option<RequestCopy>,
+    copy: Option<Box<RequestCopy>>,
 }
 
 /// A request that no transaction has answered.
@@ -77,10 +96,15 @@ pub(super) struct UnansweredRequest {
     pub(super) session: SessionId,
     pub(super) cxid: i32,
     pub(super) origin: RequestOrigin,
-    pub(super) copy: Option<RequestCopy>,
+    pub(super) copy: Option<Box<RequestCopy>>,
 }
 
 impl ForwardedRequest {
+    /// Whether the next leader can get this request.
+    fn is_repeatable(&self) -> bool {
+        self.copy.is_some() || matches!(self.origin, RequestOrigin::Connect { .. })
+    }
+
     fn matches(&self, entry: &TxnEntry) -> bool {
         self.cxid == entry.header.cxid && self.kind.can_become(&entry.txn)
     }
@@ -131,7 +155,7 @@ impl ForwardedRequests {
         cxid: i32,
         kind: ForwardedKind,
         pending: PendingRequest,
-        copy: Option<RequestCopy>,
+        copy: Option<Box<RequestCopy>>,
     ) {
         let origin = RequestOrigin::Request(pending);
         self.push_with_copy(session, ForwardedRequest { cxid, kind, origin, copy });
@@ -152,11 +176,12 @@ impl ForwardedRequests {
     }
 
     /// Removes the requests of each session that has a request without a copy. The leader of the next epoch
-    /// cannot get such a request, and the later ones of the session must not overtake it.
+    /// cannot get such a request, and the later ones of the session must not overtake it. The connection of a
+    /// new session has its connect request.
     pub(super) fn take_unrepeatable(&mut self) -> Vec<RequestOrigin> {
         let mut taken = Vec::new();
         self.sessions.retain(|_, queue| {
-            let repeatable = queue.iter().all(|forwarded| forwarded.copy.is_some());
+            let repeatable = queue.iter().all(ForwardedRequest::is_repeatable);
             if !repeatable {
                 taken.extend(queue.drain(..).map(|forwarded| forwarded.origin));
             }

@@ -57,7 +57,7 @@ impl LearnerRole {
         match packet {
             Packet::Ping { zxid } => {
                 let touched = self.take_touched(state.settings.tick_ms, context);
-                send_to_leader(state, Packet::PingReply { zxid, touched });
+                send_to_leader(state, Packet::PingReply { zxid, touched, room: None });
             }
             Packet::Sync => match self.pending_syncs.pop_front() {
                 Some(PendingSync::Fences) => state.fences.leader_answered(after),

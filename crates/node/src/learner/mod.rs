@@ -9,7 +9,7 @@ mod on_applied;
 mod resend;
 mod session;
 
-pub(crate) use resend::KeptClients;
+pub(crate) use resend::{EndedLeader, KeptClients};
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,25 +20,25 @@ use zebu_proto::{ErrorCode, OpCode, SessionId};
 use zebu_zab::ServingRole;
 
 use crate::connect::PendingConnect;
-use crate::connection::Connections;
+use crate::connection::{ClientConnection, Connections};
 use crate::consensus::RequestOrigin;
 use crate::context::ServeContext;
 use crate::core::NodeState;
-use crate::pending_request::PendingRequest;
+use crate::pending_request::{PendingRequest, UnansweredSync};
 use crate::receive::{ForwardPayload, RequestKind, SubmittedRequest};
+use crate::request_copy::RequestCopy;
 use crate::serving_mode::ServingMode;
 use crate::session::{LocalSessions, MoveRecords, question_of};
 use attached_session::AttachedSession;
 use forwarded_requests::ForwardedRequests;
 use leader_packets::LeaderReply;
 use local_session::LocalSessionOutcome;
-use resend::{PendingClientSync, RequestCopy};
 
 /// A sync that the leader has not answered.
 #[derive(Debug)]
 enum PendingSync {
     /// The sync of a client.
-    Client(PendingClientSync),
+    Client(UnansweredSync),
     /// The sync of a batch of fenced reads.
     Fences,
 }
@@ -80,9 +80,13 @@ pub(crate) struct LearnerRole {
 
 impl LearnerRole {
     pub(crate) fn new(state: &NodeState, serving: ServingRole) -> LearnerRole {
+        LearnerRole::in_epoch(state, serving.into(), serving.epoch())
+    }
+
+    fn in_epoch(state: &NodeState, serving_mode: ServingMode, epoch: u32) -> LearnerRole {
         LearnerRole {
-            serving_mode: serving.into(),
-            epoch: serving.epoch(),
+            serving_mode,
+            epoch,
             move_records: MoveRecords::Unknown,
             sessions: BTreeMap::new(),
             local_sessions: LocalSessions::new(state.local_sessions(), state.settings.tick_ms),
@@ -114,13 +118,16 @@ impl LearnerRole {
     /// Ends the role: pending requests get no reply, and their connections are closed.
     pub(crate) fn abort(self, state: &mut NodeState, connections: &mut impl Connections) {
         for origin in self.forwarded.into_origins() {
-            state.abort_request(origin, connections);
+            match origin {
+                RequestOrigin::Request(_) => state.abort_request(origin, connections),
+                // Connections that wait for a session are closed with all others, or go on waiting.
+                RequestOrigin::Connect { .. } | RequestOrigin::NoClient => {}
+            }
         }
         let replied = self.leader_replies.iter().filter_map(LeaderReply::sync_slot);
         for request in replied.chain(self.pending_syncs.iter().filter_map(PendingSync::client)) {
             state.abort_request(RequestOrigin::Request(request), connections);
         }
-        // Connections that wait for validation are closed with all others.
     }
 
     /// Handles a request of a client of this server.
@@ -143,6 +150,17 @@ impl LearnerRole {
                 // A request that cannot be decoded is not forwarded.
                 return state.reply_error(pending, error, context);
             }
+            // The next leader of a kept connection may be one that does not know the request.
+            RequestKind::Write(request)
+                if request.needs_zebu_leader() && !context.replica.freshness.has_private_leader() =>
+            {
+                state.reply_error(pending, ErrorCode::Unimplemented, context);
+                if request.is_keeper() {
+                    // ClickHouse opens another session and reads again what the server can do.
+                    context.connections.with(pending.connection, ClientConnection::drain);
+                }
+                return;
+            }
             RequestKind::Write(request) => Some(request),
         };
         if request != Some(WriteRequest::CloseSession) && state.is_stale(received_ms, context.now) {
@@ -159,16 +177,14 @@ impl LearnerRole {
         let Some(ForwardPayload { op, record }) = forward else {
             unreachable!("a connection that was accepted by a learner keeps what is to be sent on");
         };
-        let copy = (self.move_records != MoveRecords::Unknown).then(|| RequestCopy {
-            op,
-            record: record.clone(),
-            credentials: credentials.clone(),
-            received_ms,
+        let copy = (self.move_records != MoveRecords::Unknown).then(|| {
+            let payload = ForwardPayload { op, record: record.clone() };
+            Box::new(RequestCopy::new(payload, credentials.clone(), received_ms))
         });
         // The request is queued before it is sent, so that the reply finds it.
         match kind {
             None => {
-                let sync = PendingClientSync { pending, session, xid, copy };
+                let sync = UnansweredSync { pending, session, xid, copy };
                 self.pending_syncs.push_back(PendingSync::Client(sync));
             }
             Some(kind) => self.forwarded.push_request(session, xid, kind, pending, copy),

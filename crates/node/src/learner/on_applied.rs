@@ -61,6 +61,8 @@ impl LearnerRole {
                 if let Txn::CreateSession { timeout_ms } = entry.txn {
                     let session = ConnectionSession { id: session, timeout_ms };
                     self.accept_session(state, PendingConnect { connection, session, read_only }, context);
+                } else if entry.txn == Txn::error(ErrorCode::SystemError) {
+                    state.abort_request_with(DisconnectReason::NoRoom, origin, context.connections);
                 } else {
                     state.abort_request(origin, context.connections);
                 }

@@ -2,54 +2,80 @@
 //! request that no transaction of the next history answers was never committed, so it is sent again.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use zebu_proto::client::{ReadRequest, Request};
+use zebu_proto::SessionId;
+use zebu_proto::client::ConnectRequest;
 use zebu_proto::txn::TxnEntry;
-use zebu_proto::{Reader, SessionId};
-use zebu_tree::Credentials;
 
 use super::attached_session::AttachedSession;
-use super::forwarded_requests::UnansweredRequest;
+use super::forwarded_requests::{ForwardedKind, UnansweredRequest};
 use super::{LearnerRole, PendingSync};
-use crate::connection::{ConnectionId, ConnectionSession, Connections, ServingTerm};
+use crate::connection::{ConnectionId, ConnectionSession, Connections};
 use crate::consensus::RequestOrigin;
 use crate::context::ServeContext;
 use crate::core::{NodeState, reply_to_sync};
-use crate::pending_request::PendingRequest;
-use crate::receive::{ForwardPayload, RequestKind, SubmittedRequest};
+use crate::pending_request::{PendingRequest, UnansweredSync};
+use crate::receive::{RequestKind, SubmittedRequest};
+use crate::request_copy::RequestCopy;
+use crate::serving_mode::ServingMode;
 use crate::session::{LocalSessions, MoveRecords};
 
-/// A forwarded request that can be sent again.
-#[derive(Debug)]
-pub(super) struct RequestCopy {
-    pub(super) op: i32,
-    /// The bytes after the request header, shared with the packet.
-    pub(super) record: Arc<[u8]>,
-    pub(super) credentials: Credentials,
-    pub(super) received_ms: i64,
-}
-
-/// A sync of a client that the leader has not answered.
-#[derive(Debug)]
-pub(super) struct PendingClientSync {
-    pub(super) pending: PendingRequest,
-    pub(super) session: SessionId,
-    pub(super) xid: i32,
-    pub(super) copy: Option<RequestCopy>,
-}
-
-/// The clients of an ended role that the next role serves.
-#[derive(Debug)]
-pub(crate) struct KeptClients {
+/// The clients of a leader that has ended.
+pub(crate) struct EndedLeader {
+    pub(crate) serving_mode: ServingMode,
+    pub(crate) epoch: u32,
     /// Global sessions and their connections.
     pub(crate) sessions: Vec<(ConnectionSession, ConnectionId)>,
     pub(crate) local_sessions: LocalSessions,
+}
+
+/// The clients of an ended role that the next role serves.
+#[derive(Debug, Default)]
+pub(crate) struct KeptClients {
+    /// Global sessions and their connections.
+    pub(crate) sessions: Vec<(ConnectionSession, ConnectionId)>,
+    /// `None` if no session continues.
+    pub(crate) local_sessions: Option<LocalSessions>,
     /// Requests without an answer, in request order per connection.
     pub(crate) requests: Vec<SubmittedRequest>,
+    /// Connections without a session, and their connect requests.
+    pub(crate) connects: Vec<(ConnectionId, Box<ConnectRequest>)>,
 }
 
 impl LearnerRole {
+    /// The clients of an ended leader, as those of a learner whose leader was this server. It asks nothing.
+    pub(crate) fn from_leader(ended: EndedLeader, state: &NodeState) -> LearnerRole {
+        let EndedLeader { serving_mode, epoch, sessions, local_sessions } = ended;
+        let mut learner = LearnerRole::in_epoch(state, serving_mode, epoch);
+        learner.adopt(sessions, Some(local_sessions));
+        learner
+    }
+
+    /// A write of a client was proposed by this server and has no answer.
+    pub(crate) fn await_write(
+        &mut self,
+        session: SessionId,
+        cxid: i32,
+        pending: PendingRequest,
+        copy: Box<RequestCopy>,
+    ) {
+        let Some(RequestKind::Write(request)) = copy.kind() else {
+            unreachable!("only a write that was decoded is proposed");
+        };
+        let kind = ForwardedKind::from_request(&request);
+        self.forwarded.push_request(session, cxid, kind, pending, Some(copy));
+    }
+
+    /// A createSession was proposed by this server and has no answer.
+    pub(crate) fn await_session(&mut self, session: SessionId, origin: RequestOrigin) {
+        self.forwarded.push(session, 0, ForwardedKind::CreateSession, origin);
+    }
+
+    /// A sync that this leader has confirmed waits for earlier transactions.
+    pub(crate) fn await_sync(&mut self, sync: UnansweredSync) {
+        self.pending_syncs.push_back(PendingSync::Client(sync));
+    }
+
     pub(crate) fn epoch(&self) -> u32 {
         self.epoch
     }
@@ -73,14 +99,17 @@ impl LearnerRole {
                 PendingSync::Client(sync) => {
                     state.abort_request(RequestOrigin::Request(sync.pending), connections);
                 }
-                // The caller has dropped the fenced reads.
+                // The next leader gets a sync for the fenced reads.
                 PendingSync::Fences => {}
             }
         }
         self.leader_replies.retain(|reply| reply.validated().is_none());
-        // Their connections are in the handshake, and the caller closes those.
+        // Their connections are in the handshake and have their connect requests.
         self.revalidations.clear();
-        self.resuming_local.clear();
+        for (session, connect) in std::mem::take(&mut self.resuming_local) {
+            // If the connection is closed, no disconnect event will name the session.
+            self.local_sessions.detach(session, connect.connection, i64::MIN);
+        }
     }
 
     /// A transaction is applied while no leader is known. It may be the answer of a write behind a sync. The
@@ -127,11 +156,13 @@ impl LearnerRole {
                         None => state.abort_request(origin, connections),
                     }
                 }
+                // The connection asks for another session. This one was never opened.
+                (RequestOrigin::Connect { .. }, _) => {}
                 (origin, _) => state.abort_request(origin, connections),
             }
         }
         for sync in self.pending_syncs {
-            let PendingSync::Client(PendingClientSync { pending, session, xid, copy }) = sync else {
+            let PendingSync::Client(UnansweredSync { pending, session, xid, copy }) = sync else {
                 continue;
             };
             match copy {
@@ -143,54 +174,21 @@ impl LearnerRole {
             (ConnectionSession { id, timeout_ms: attached.timeout_ms }, attached.connection)
         };
         let sessions = self.sessions.into_iter().map(session).collect();
-        KeptClients { sessions, local_sessions: self.local_sessions, requests }
+        let local_sessions = Some(self.local_sessions);
+        KeptClients { sessions, local_sessions, requests, connects: Vec::new() }
     }
 
     /// Serves the sessions of an ended role. Their touches are reported again.
     pub(crate) fn adopt(
         &mut self,
         sessions: Vec<(ConnectionSession, ConnectionId)>,
-        local_sessions: LocalSessions,
+        local_sessions: Option<LocalSessions>,
     ) {
         for (ConnectionSession { id, timeout_ms }, connection) in sessions {
             self.sessions.insert(id, AttachedSession::new(connection, timeout_ms));
         }
-        self.local_sessions = local_sessions;
-    }
-}
-
-impl RequestCopy {
-    /// The request as it was submitted. Only a request that can be decoded was forwarded.
-    fn into_submitted(
-        self,
-        session: SessionId,
-        xid: i32,
-        pending: PendingRequest,
-        serving_term: ServingTerm,
-    ) -> Option<SubmittedRequest> {
-        let kind = match Request::decode(self.op, &mut Reader::new(&self.record)) {
-            Ok(Request::Write(request)) => RequestKind::Write(request),
-            Ok(Request::Read(ReadRequest::Sync(_))) => RequestKind::Sync,
-            Ok(
-                Request::Read(_)
-                | Request::Auth(_)
-                | Request::Sasl(_)
-                | Request::With(..)
-                | Request::Hello(_),
-            )
-            | Err(_) => return None,
-        };
-        Some(SubmittedRequest {
-            connection: pending.connection,
-            slot: pending.slot,
-            session,
-            xid,
-            kind,
-            credentials: self.credentials,
-            received_ms: self.received_ms,
-            charged_bytes: pending.charged_bytes,
-            serving_term,
-            forward: Some(ForwardPayload { op: self.op, record: self.record }),
-        })
+        if let Some(local_sessions) = local_sessions {
+            self.local_sessions = local_sessions;
+        }
     }
 }

@@ -8,7 +8,8 @@ use crate::connection::Connections;
 use crate::consensus::RequestOrigin;
 use crate::context::ServeContext;
 use crate::core::{NodeState, reply_to_sync};
-use crate::pending_request::PendingRequest;
+use crate::pending_request::{PendingRequest, UnansweredSync};
+use crate::session::LocalSessions;
 
 #[derive(Debug)]
 pub(super) struct ApplyWaiter {
@@ -22,14 +23,26 @@ enum Waiter {
     /// connection. The client must not read a state in which they have neither succeeded nor failed.
     Resume(PendingConnect),
     /// A sync.
-    Sync(PendingRequest),
+    Sync(UnansweredSync),
 }
 
 impl ApplyWaiter {
     pub(super) fn origin(&self) -> RequestOrigin {
-        match self.waiter {
+        match &self.waiter {
             Waiter::Resume(connect) => connect.origin(),
-            Waiter::Sync(request) => RequestOrigin::Request(request),
+            Waiter::Sync(sync) => RequestOrigin::Request(sync.pending),
+        }
+    }
+
+    /// Ends with the role. Returns the sync that waits. A connection that waits has its connect request; no
+    /// disconnect event names the session that it waits for.
+    pub(super) fn end(self, local_sessions: &mut LocalSessions) -> Option<UnansweredSync> {
+        match self.waiter {
+            Waiter::Resume(connect) => {
+                local_sessions.detach(connect.session.id, connect.connection, i64::MIN);
+                None
+            }
+            Waiter::Sync(sync) => Some(sync),
         }
     }
 }
@@ -49,10 +62,10 @@ impl Primary {
     pub(super) fn handle_sync(
         &mut self,
         state: &mut NodeState,
-        request: PendingRequest,
+        sync: UnansweredSync,
         context: &mut ServeContext<'_, impl Connections>,
     ) {
-        self.after_apply(state, Waiter::Sync(request), context);
+        self.after_apply(state, Waiter::Sync(sync), context);
     }
 
     fn after_apply(
@@ -88,13 +101,18 @@ impl Primary {
         apply_waiter: ApplyWaiter,
         context: &mut ServeContext<'_, impl Connections>,
     ) {
-        if !state.can_confirm_sessions() {
+        if !state.can_confirm_sessions() && !state.keeps_clients() {
             state.abort_request(apply_waiter.origin(), context.connections);
             return;
         }
         match apply_waiter.waiter {
+            // The next leader confirms the session.
+            Waiter::Resume(_) if state.awaits_next_leader() => {}
             Waiter::Resume(connect) => self.accept_session(state, connect, context),
-            Waiter::Sync(PendingRequest { connection, slot, charged_bytes }) => {
+            // A quorum has confirmed this leader after the sync came, so the sync is complete. Later writes
+            // of the connection may be answered next.
+            Waiter::Sync(UnansweredSync { pending, .. }) => {
+                let PendingRequest { connection, slot, charged_bytes } = pending;
                 state.completed_requests.add(charged_bytes);
                 context.connections.with(connection, |connection| {
                     reply_to_sync(connection, slot, context.replica, context.now.monotonic_ms)

@@ -51,7 +51,7 @@ pub(super) struct DeferredRequests {
 }
 
 impl DeferredRequest {
-    fn ordering_keys(&self) -> [Option<OrderingKey>; 2] {
+    pub(super) fn ordering_keys(&self) -> [Option<OrderingKey>; 2] {
         match self {
             DeferredRequest::Client(submitted) => [Some(OrderingKey::Connection(submitted.connection)), None],
             DeferredRequest::Forwarded { link, packet: Packet::Request { session, op, .. } } => {
@@ -64,7 +64,7 @@ impl DeferredRequest {
         }
     }
 
-    fn origin(&self) -> RequestOrigin {
+    pub(super) fn origin(&self) -> RequestOrigin {
         match self {
             DeferredRequest::Client(submitted) => RequestOrigin::Request(submitted.pending()),
             DeferredRequest::Resume(connect) => connect.origin(),
@@ -106,7 +106,24 @@ impl DeferredRequests {
         }
     }
 
-    fn pop_confirmed(&mut self, is_answered: impl Fn(PingNumber) -> bool) -> Option<DeferredRequest> {
+    /// The requests of this server's own clients.
+    pub(super) fn into_client_requests(self) -> impl Iterator<Item = SubmittedRequest> {
+        self.queue.into_iter().filter_map(|(_, request)| match request {
+            DeferredRequest::Client(submitted) => Some(submitted),
+            DeferredRequest::Resume(_)
+            | DeferredRequest::Forwarded { .. }
+            | DeferredRequest::Revalidate { .. } => None,
+        })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(super) fn pop_confirmed(
+        &mut self,
+        is_answered: impl Fn(PingNumber) -> bool,
+    ) -> Option<DeferredRequest> {
         let (until, _) = self.queue.front()?;
         if until.is_some_and(|ping| !is_answered(ping)) {
             return None;

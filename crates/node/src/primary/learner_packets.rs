@@ -10,6 +10,7 @@ use zebu_tree::Credentials;
 use zebu_zab::LinkId;
 
 use super::deferred::{DeferredRequest, OrderingKey};
+use super::room::GrowthVerdict;
 use super::{Primary, TxnRequest, TxnSource};
 use crate::clock::Now;
 use crate::connection::{ConnectionSession, Connections};
@@ -103,6 +104,24 @@ impl Primary {
         packet: Packet,
         context: &mut ServeContext<'_, impl Connections>,
     ) {
+        let request = DeferredRequest::Forwarded { link, packet };
+        match request {
+            request if self.refused.precede(&request) => self.wait_for_refusal(request),
+            DeferredRequest::Forwarded { link, packet } => {
+                self.serve_learner_packet_now(state, link, packet, context);
+            }
+            DeferredRequest::Client(_) | DeferredRequest::Resume(_) | DeferredRequest::Revalidate { .. } => {}
+        }
+    }
+
+    /// Handles a learner's packet that no request of its session precedes.
+    pub(super) fn serve_learner_packet_now(
+        &mut self,
+        state: &mut NodeState,
+        link: LinkId,
+        packet: Packet,
+        context: &mut ServeContext<'_, impl Connections>,
+    ) {
         match packet {
             Packet::Request { session, cxid, op, payload, auth } => {
                 let op = OpCode::from_wire(op);
@@ -147,6 +166,7 @@ impl Primary {
     /// Detaches the sessions of a learner that is disconnected.
     pub(crate) fn learner_lost(&mut self, link: LinkId) {
         self.deferred.remove_learner(link);
+        self.refused.remove_learner(link);
         self.sessions.detach_link(link);
     }
 
@@ -163,7 +183,26 @@ impl Primary {
             }
             return;
         }
-        let request = self.write_request_of(link, &forwarded, context.now);
+        let (verdict, request) = if forwarded.op == Some(OpCode::CreateSession) {
+            let verdict = self.admit_growth(state, &WriteRequest::CreateSession { timeout_ms: 0 }, context);
+            let is_accepted = verdict == GrowthVerdict::Accepted;
+            (verdict, is_accepted.then(|| self.write_request_of(link, &forwarded, context.now)))
+        } else {
+            let request = self.write_request_of(link, &forwarded, context.now);
+            (self.admit_growth(state, &request, context), Some(request))
+        };
+        let request = match (verdict, request) {
+            (GrowthVerdict::Accepted, Some(request)) => request,
+            (GrowthVerdict::Accepted, None) | (GrowthVerdict::Refused, _) => {
+                WriteRequest::Refused(ErrorCode::SystemError)
+            }
+            (GrowthVerdict::Waits, _) => {
+                let LearnerRequest { session, cxid, op, record, auth } = forwarded;
+                let op = op.map_or(0, OpCode::wire);
+                let packet = Packet::Request { session, cxid, op, payload: record.into(), auth };
+                return self.wait_for_refusal(DeferredRequest::Forwarded { link, packet });
+            }
+        };
         if request == WriteRequest::CloseSession {
             self.sessions.close(forwarded.session);
         }
@@ -173,6 +212,7 @@ impl Primary {
             cxid: forwarded.cxid,
             request,
             origin: RequestOrigin::NoClient,
+            copy: None,
             credentials: Some(&credentials),
             source: TxnSource::Learner,
         };
@@ -204,6 +244,7 @@ impl Primary {
                 Request::Read(_)
                 | Request::With(..)
                 | Request::Hello(_)
+                | Request::Feed(_)
                 | Request::Auth(_)
                 | Request::Sasl(_),
             )

@@ -8,7 +8,9 @@ mod local_session;
 mod on_applied;
 mod reaper;
 mod reconfig;
+mod room;
 mod session;
+mod suspend;
 
 use std::collections::VecDeque;
 
@@ -26,8 +28,10 @@ use crate::context::ServeContext;
 use crate::core::NodeState;
 use crate::metrics::NodeMetrics;
 use crate::notice::OperatorNotice;
+use crate::pending_request::UnansweredSync;
 use crate::receive::{RequestKind, SubmittedRequest};
 use crate::replica::Replica;
+use crate::request_copy::RequestCopy;
 use crate::serving_mode::ServingMode;
 use crate::session::{
     EndedSessions, LocalSessionEffect, LocalSessions, SessionOwner, SessionTracker, TrackedState,
@@ -36,6 +40,7 @@ use crate::session::{
 use apply_waiters::ApplyWaiter;
 use deferred::{DeferredRequest, DeferredRequests, OrderingKey};
 use reaper::Reaper;
+use room::{GrowthVerdict, RefusedRequests};
 
 #[derive(Debug)]
 pub(crate) struct Primary {
@@ -50,8 +55,12 @@ pub(crate) struct Primary {
     apply_waiters: VecDeque<ApplyWaiter>,
     /// Requests that wait until a quorum confirms leadership.
     deferred: DeferredRequests,
+    /// Requests that wait for their refusal, and those behind them.
+    refused: RefusedRequests,
     reaper: Reaper,
     in_flight: VecDeque<Proposal>,
+    /// Requests of clients that arrived while this leader hands over leadership. Their slots bound them.
+    awaiting_next_leader: VecDeque<SubmittedRequest>,
     /// The last proposed transaction, or the last one of the tree.
     last_proposed: Zxid,
 }
@@ -62,6 +71,8 @@ struct TxnRequest<'a> {
     cxid: i32,
     request: WriteRequest,
     origin: RequestOrigin,
+    /// The request of a client of this server, if the next leader may get it.
+    copy: Option<Box<RequestCopy>>,
     credentials: Option<&'a Credentials>,
     source: TxnSource,
 }
@@ -83,6 +94,7 @@ impl TxnRequest<'_> {
             cxid: 0,
             request,
             origin: RequestOrigin::NoClient,
+            copy: None,
             credentials: None,
             source: TxnSource::Local,
         }
@@ -122,14 +134,17 @@ impl Primary {
             ended_sessions: EndedSessions::default(),
             apply_waiters: VecDeque::new(),
             deferred: DeferredRequests::default(),
+            refused: RefusedRequests::new(now.monotonic_ms),
             reaper: Reaper::new(settings, now.monotonic_ms),
             in_flight: VecDeque::new(),
+            awaiting_next_leader: VecDeque::new(),
             last_proposed: replica.last_zxid(),
         }
     }
 
     /// Expires sessions, and removes empty containers and expired TTL nodes.
     pub(crate) fn tick(&mut self, state: &mut NodeState, context: &mut ServeContext<'_, impl Connections>) {
+        self.run_refused(state, context);
         self.expire_sessions(state, context);
         self.local_sessions.expire(context);
         while let Some(path) = self.reaper.next(&context.replica.tree, context.now) {
@@ -140,14 +155,15 @@ impl Primary {
 
     pub(crate) fn next_deadline(&self) -> i64 {
         let sessions = self.sessions.next_deadline().unwrap_or(i64::MAX);
-        sessions.min(self.local_sessions.next_deadline()).min(self.reaper.next_deadline())
+        let housekeeping = self.local_sessions.next_deadline().min(self.reaper.next_deadline());
+        sessions.min(housekeeping).min(self.refused.next_deadline())
     }
 
     /// Serves the sessions of the role before. A session that is no longer open has no connection.
     pub(crate) fn adopt(
         &mut self,
         sessions: Vec<(ConnectionSession, ConnectionId)>,
-        local_sessions: LocalSessions,
+        local_sessions: Option<LocalSessions>,
         context: &mut ServeContext<'_, impl Connections>,
     ) {
         for (ConnectionSession { id, timeout_ms }, connection) in sessions {
@@ -158,7 +174,9 @@ impl Primary {
                 context.close(connection, DisconnectReason::SessionEnded);
             }
         }
-        self.local_sessions = local_sessions;
+        if let Some(local_sessions) = local_sessions {
+            self.local_sessions = local_sessions;
+        }
     }
 
     pub(crate) fn in_flight(&self) -> usize {
@@ -208,6 +226,10 @@ impl Primary {
             state.abort_request(apply_waiter.origin(), connections);
         }
         self.deferred.abort(state, connections);
+        for submitted in self.awaiting_next_leader {
+            state.abort_request(RequestOrigin::Request(submitted.pending()), connections);
+        }
+        self.refused.abort(state, connections);
     }
 
     /// Handles a request of a client of this server.
@@ -234,8 +256,31 @@ impl Primary {
         submitted: SubmittedRequest,
         context: &mut ServeContext<'_, impl Connections>,
     ) {
+        if self.refused.contains(OrderingKey::Connection(submitted.connection)) {
+            self.wait_for_refusal(DeferredRequest::Client(submitted));
+        } else {
+            self.execute_now(state, submitted, context);
+        }
+    }
+
+    /// Executes a request that no request of its connection precedes.
+    fn execute_now(
+        &mut self,
+        state: &mut NodeState,
+        mut submitted: SubmittedRequest,
+        context: &mut ServeContext<'_, impl Connections>,
+    ) {
+        if let RequestKind::Write(request) = &mut submitted.kind {
+            match self.admit_growth(state, request, context) {
+                GrowthVerdict::Accepted => {}
+                GrowthVerdict::Refused => *request = WriteRequest::Refused(ErrorCode::SystemError),
+                GrowthVerdict::Waits => {
+                    return self.wait_for_refusal(DeferredRequest::Client(submitted));
+                }
+            }
+        }
         let pending = submitted.pending();
-        let SubmittedRequest { connection, session, xid, kind, credentials, received_ms, .. } = submitted;
+        let (session, connection) = (submitted.session, submitted.connection);
         if self.sessions.has_moved_from(session, SessionOwner::Connection(connection))
             || self.local_sessions.has_moved_from(session, connection)
         {
@@ -243,16 +288,27 @@ impl Primary {
             state.drop_request(&pending);
             return;
         }
+        if state.awaits_next_leader() && self.is_leader() {
+            self.awaiting_next_leader.push_back(submitted);
+            return;
+        }
+        let SubmittedRequest { xid, kind, credentials, received_ms, forward, .. } = submitted;
+        let copy =
+            forward.map(|payload| Box::new(RequestCopy::new(payload, credentials.clone(), received_ms)));
         let closes = matches!(kind, RequestKind::Write(WriteRequest::CloseSession));
         if !closes && state.is_stale(received_ms, context.now) {
             state.reply_error(pending, ErrorCode::ThrottledOp, context);
             return;
         }
         match kind {
-            RequestKind::Sync => self.handle_sync(state, pending, context),
+            RequestKind::Sync => {
+                let sync = UnansweredSync { pending, session, xid, copy };
+                self.handle_sync(state, sync, context);
+            }
             RequestKind::Fence(_) => unreachable!("the node begins a fence before the role sees it"),
             RequestKind::Write(request) => {
-                state.metrics.prep_queue_time.record_elapsed(context.now.monotonic_ms - received_ms);
+                let waited_ms = context.now.monotonic_ms - received_ms;
+                state.prep_queue_times.add_elapsed(&state.metrics.prep_queue_time, waited_ms);
                 match self.local_sessions.effect_of(session, &request) {
                     LocalSessionEffect::Ended => return state.ack_close(pending, context),
                     LocalSessionEffect::Upgraded { timeout_ms, owner } => {
@@ -267,8 +323,13 @@ impl Primary {
                 }
                 let origin = RequestOrigin::Request(pending);
                 let credentials = Some(&credentials);
-                let txn_request =
-                    TxnRequest { session, cxid: xid, request, origin, credentials, source: TxnSource::Local };
+                let txn_request = TxnRequest {
+                    copy,
+                    cxid: xid,
+                    origin,
+                    credentials,
+                    ..TxnRequest::internal(session, request)
+                };
                 self.propose(state, txn_request, context);
             }
         }
@@ -282,7 +343,7 @@ impl Primary {
         txn_request: TxnRequest<'_>,
         context: &mut ServeContext<'_, impl Connections>,
     ) {
-        let TxnRequest { session, cxid, request, origin, credentials, source } = txn_request;
+        let TxnRequest { session, cxid, request, origin, copy, credentials, source } = txn_request;
         let Some(zxid) = state.consensus.next_zxid() else {
             state.abort_request(origin, context.connections);
             return;
@@ -315,7 +376,7 @@ impl Primary {
         }
         let entry = TxnEntry { header, txn: prepared.txn, digest: prepared.digest };
         state.consensus.propose(&entry, &mut state.batch, context.now);
-        self.in_flight.push_back(Proposal { entry, origin });
+        self.in_flight.push_back(Proposal { entry, origin, copy });
         self.last_proposed = zxid;
     }
 }

@@ -25,6 +25,10 @@ impl Primary {
                 self.local_sessions.open(connect, context.now);
                 self.local_sessions.accept(connect, state.serving_term(self.serving_mode), context);
             }
+            0 if !state.has_room_to_grow() => {
+                state.metrics.growth_refused.increment();
+                context.close(admitted.connection, DisconnectReason::NoRoom);
+            }
             0 => {
                 let connect = admitted.with_session(self.unused_id(state));
                 let ConnectionSession { id, timeout_ms } = connect.session;
@@ -81,6 +85,10 @@ impl Primary {
         connect: PendingConnect,
         context: &mut ServeContext<'_, impl Connections>,
     ) {
+        if self.is_leader() && state.awaits_next_leader() {
+            // The connection keeps its connect request for the next leader.
+            return;
+        }
         let PendingConnect { connection, session, .. } = connect;
         let phase = context.connections.with(connection, |connection| connection.phase);
         if phase != Some(ConnectionPhase::Handshake) {

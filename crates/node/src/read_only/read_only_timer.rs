@@ -1,6 +1,5 @@
 //! Begins and ends read-only service of an ensemble member without a leader.
 
-use crate::clock::Now;
 use crate::connection::Connections;
 use crate::context::ServeContext;
 use crate::core::{Node, NodeRole};
@@ -42,6 +41,12 @@ impl Node {
             (NodeRole::NotServing, Leaderless::Since(since_ms), Some(after_ms)) => {
                 since_ms.saturating_add(after_ms)
             }
+            // Kept connections come first.
+            (NodeRole::Suspended(suspended), Leaderless::Since(since_ms), Some(after_ms))
+                if suspended.is_idle() =>
+            {
+                since_ms.saturating_add(after_ms)
+            }
             (
                 NodeRole::NotServing
                 | NodeRole::Suspended(_)
@@ -55,8 +60,9 @@ impl Node {
     }
 
     /// Enters read-only mode if no leader was found for long enough.
-    pub(crate) fn enter_read_only_if_due(&mut self, now: Now) {
-        if self.read_only_deadline() <= now.monotonic_ms {
+    pub(crate) fn enter_read_only_if_due(&mut self, context: &mut ServeContext<'_, impl Connections>) {
+        if self.read_only_deadline() <= context.now.monotonic_ms {
+            self.close_kept(context.connections);
             self.state.term += 1;
             self.role = NodeRole::ReadOnly(Box::new(ReadOnlyRole::new(&self.state)));
             self.effect(Effect::Serve(ServeEffect::ServeReadOnly));

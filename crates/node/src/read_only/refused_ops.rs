@@ -17,6 +17,10 @@ pub(crate) fn needs_leader(op: OpCode, session: Option<SessionId>, tree: &Tree) 
         | OpCode::SetAcl
         | OpCode::Multi
         | OpCode::Reconfig
+        | OpCode::DeleteTree
+        | OpCode::CreateIfNotExists
+        | OpCode::RemoveRecursive
+        | OpCode::TryRemove
         | OpCode::Sync => true,
         OpCode::CloseSession => session.is_some_and(|session| tree.sessions().contains_key(&session)),
         OpCode::Exists
@@ -37,7 +41,17 @@ pub(crate) fn needs_leader(op: OpCode, session: Option<SessionId>, tree: &Tree) 
         | OpCode::Auth
         | OpCode::Sasl
         | OpCode::Hello
-        | OpCode::With => false,
+        | OpCode::With
+        | OpCode::GetChildrenPaginated
+        | OpCode::Page
+        | OpCode::FilteredList
+        | OpCode::CheckNotExists
+        | OpCode::CheckStat
+        | OpCode::ListWithStatsAndData
+        | OpCode::ListRecursive
+        | OpCode::Scan
+        | OpCode::Feed
+        | OpCode::FeedCredit => false,
         // Clients may send these to no server; the error for that takes precedence.
         OpCode::Error | OpCode::CreateSession | OpCode::Check | OpCode::DeleteContainer => false,
     }

@@ -4,7 +4,7 @@
 
 use zebu_proto::SessionId;
 use zebu_proto::client::create::{CreateMode, CreateOp};
-use zebu_proto::client::{CreateRequest, MultiOp, WriteRequest};
+use zebu_proto::client::{CreateRequest, KeeperPart, KeeperWrite, MultiOp, WriteRequest};
 
 use super::{SessionOwner, SessionTracker, TrackedState, TrackerReport};
 use crate::clock::Now;
@@ -160,17 +160,27 @@ fn asks_for_ephemeral(request: &WriteRequest) -> bool {
         // An ephemeral node with a TTL is refused for every session.
         CreateOp::Ttl => false,
     };
+    let is_ephemeral_keeper = |write: &KeeperWrite| match write {
+        KeeperWrite::CreateIfNotExists(create) => is_ephemeral(create),
+        KeeperWrite::RemoveRecursive(_) | KeeperWrite::TryRemove(_) => false,
+    };
     match request {
         WriteRequest::Create(create) => is_ephemeral(create),
         WriteRequest::Multi(ops) => ops.iter().any(|op| match op {
             MultiOp::Create(create) => is_ephemeral(create),
+            MultiOp::Keeper(part) => match &**part {
+                KeeperPart::Write(write) => is_ephemeral_keeper(write),
+                KeeperPart::Check(_) => false,
+            },
             MultiOp::Delete(_) | MultiOp::SetData(_) | MultiOp::Check(_) => false,
         }),
+        WriteRequest::Keeper(write) => is_ephemeral_keeper(write),
         WriteRequest::Delete(_)
         | WriteRequest::DeleteContainer { .. }
         | WriteRequest::SetData(_)
         | WriteRequest::SetAcl(_)
         | WriteRequest::Reconfig(_)
+        | WriteRequest::DeleteTree(_)
         | WriteRequest::CreateSession { .. }
         | WriteRequest::CloseSession
         | WriteRequest::Refused(_) => false,

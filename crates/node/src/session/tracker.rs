@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use zebu_proto::SessionId;
 use zebu_zab::LinkId;
 
-use crate::connection::ConnectionId;
+use crate::connection::{ConnectionId, ConnectionSession};
 
 /// The source of a session's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +127,16 @@ impl SessionTracker {
     /// The current source of a session's requests.
     pub fn owner(&self, session: SessionId) -> Option<SessionOwner> {
         self.sessions.get(&session)?.owner()
+    }
+
+    /// The sessions of connections to this server. Some of them may be closing.
+    pub fn connected(&self) -> impl Iterator<Item = (ConnectionSession, ConnectionId)> + '_ {
+        self.sessions.iter().filter_map(|(&id, tracked)| match tracked.owner() {
+            Some(SessionOwner::Connection(connection)) => {
+                Some((ConnectionSession { id, timeout_ms: tracked.timeout_ms }, connection))
+            }
+            Some(SessionOwner::Learner(_)) | None => None,
+        })
     }
 
     /// Whether a session has moved from this owner to another.

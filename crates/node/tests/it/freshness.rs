@@ -2,7 +2,7 @@
 //! servers.
 
 use zebu_node::{ConnectionId, ConnectionPhase};
-use zebu_proto::client::{EventType, Freshness};
+use zebu_proto::client::{EventType, FEATURE_FEED, Freshness};
 use zebu_proto::quorum::{Packet, PeerAnnouncement};
 use zebu_proto::txn::{SetDataTxn, Txn};
 use zebu_proto::{ErrorCode, Jute, OpCode, SessionId, Zxid};
@@ -225,7 +225,11 @@ fn under_another_leader_a_fresh_read_is_refused_and_the_connection_stays() {
     leader.fixture.send_as(connection, 3, &get(VIRTUAL));
     let replies = leader.fixture.replies(connection);
     assert_eq!(replies[0].error, None);
-    assert!(replies[1].data().ends_with("features=min_zxid\n"), "{}", replies[1].data());
+    assert!(
+        replies[1].data().ends_with("features=min_zxid,page,scan,deltree,feed,move\n"),
+        "{}",
+        replies[1].data()
+    );
     assert_eq!(leader.fixture.phase(connection), ConnectionPhase::Serving);
 }
 
@@ -284,7 +288,11 @@ fn a_virtual_node_says_what_works() {
     let mut server = NodeFixture::new();
     let connection = server.client();
     let node = server.call(connection, get(VIRTUAL));
-    assert!(node.data().contains("features=min_zxid,linear,max_age\n"), "{}", node.data());
+    assert!(
+        node.data().contains("features=min_zxid,linear,max_age,page,scan,deltree,feed\n"),
+        "{}",
+        node.data()
+    );
     assert_eq!(server.call(connection, exists(VIRTUAL)).stat().data_length, node.data().len() as i32);
     assert_eq!(server.call(connection, get_acl(VIRTUAL)).error, None);
     let acl = zebu_proto::Acl::open();
@@ -305,7 +313,7 @@ fn unknown_options_are_refused_and_hello_is_answered() {
     });
     assert_eq!(server.call(connection, unknown).error, Some(ErrorCode::BadArguments));
     let reply = server.call(connection, ask(OpCode::Hello, |out| 3i32.encode(out)));
-    assert_eq!(reply.read(|reader| reader.int().unwrap()), 0);
+    assert_eq!(reply.read(|reader| reader.int().unwrap()), FEATURE_FEED);
 }
 
 #[test]

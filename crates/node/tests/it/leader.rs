@@ -251,7 +251,7 @@ fn syncs_wait_for_what_is_proposed() {
 }
 
 fn touch(session: SessionId) -> Packet {
-    Packet::PingReply { zxid: zxid(1), touched: vec![Touch { session, timeout_ms: TIMEOUT_MS }] }
+    Packet::PingReply { zxid: zxid(1), touched: vec![Touch { session, timeout_ms: TIMEOUT_MS }], room: None }
 }
 
 fn is_there(leader: &Member, session: SessionId) -> bool {

@@ -32,7 +32,9 @@ fn revalidate(session: SessionId) -> Packet {
 
 fn touched(member: &mut Member) -> Vec<SessionId> {
     member.hear_leader(Packet::Ping { zxid: zxid(9) });
-    let Some(Packet::PingReply { zxid: copied, touched }) = member.said().pop() else { panic!("a reply") };
+    let Some(Packet::PingReply { zxid: copied, touched, room: None }) = member.said().pop() else {
+        panic!("a reply")
+    };
     assert_eq!(copied, zxid(9));
     assert!(touched.iter().all(|Touch { timeout_ms, .. }| *timeout_ms == 30_000));
     touched.into_iter().map(|touch| touch.session).collect()

@@ -263,7 +263,7 @@ fn a_learner_vouches_for_its_local_sessions() {
         "this server knows its own"
     );
     let touched = vec![Touch { session: AWAY, timeout_ms: TIMEOUT_MS }];
-    leader.hear_learner(LINK, Packet::PingReply { zxid: crate::scripted_peer::zxid(1), touched });
+    leader.hear_learner(LINK, Packet::PingReply { zxid: crate::scripted_peer::zxid(1), touched, room: None });
     assert!(!is_valid(&mut leader, AWAY));
     assert_eq!(counts(&leader), (0, 0), "a learner's local sessions are not kept here");
 }

@@ -99,7 +99,7 @@ fn a_member_serves_when_it_has_applied_what_was_decided_before() {
     member.fixture.connect(connection, hello(5000));
     assert_eq!(member.fixture.phase(connection), ConnectionPhase::Closed(DisconnectReason::NotServing));
     member.hear_leader(Packet::Ping { zxid: zxid(1) });
-    assert_eq!(member.said(), [Packet::PingReply { zxid: zxid(1), touched: vec![] }]);
+    assert_eq!(member.said(), [Packet::PingReply { zxid: zxid(1), touched: vec![], room: None }]);
     assert_eq!(member.apply(), 1);
     assert_eq!(member.take_effects(), [Effect::Serve(ServeEffect::Serve(following()))]);
     client(&mut member);

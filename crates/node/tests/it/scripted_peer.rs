@@ -122,6 +122,7 @@ impl ConsensusPeer for Scripted {
     fn status(&self) -> PeerStatus {
         let script = self.script();
         PeerStatus {
+            disk: Default::default(),
             history_bytes: 0,
             collected_bytes: 0,
             blocked_weight: 0,

@@ -202,6 +202,7 @@ impl ThreeNodes {
             observer: zebu_zab::ObserverSettings::default(),
             last_counter: zebu_zab::LAST_COUNTER,
             dynamic_config: dynamic.cloned(),
+            slow_disk_ms: None,
             announcement: Some(zebu_proto::quorum::PeerAnnouncement::CURRENT),
         };
         let empty = Disk { log: Vec::new(), accepted_epoch: 0, current_epoch: 0, trust: DiskTrust::Trusted };

@@ -1,6 +1,9 @@
 //! multi and multiRead: a list of (header, record) closed by a header that says done.
 
 use crate::client::create::{CreateMode, CreateOp, CreateRequest};
+use crate::client::keeper::{KeeperPart, KeeperRead};
+use crate::client::read::Watch;
+use crate::client::request::RequestError;
 use crate::client::write::{CheckRequest, DeleteRequest, SetDataRequest};
 use crate::error_code::ErrorCode;
 use crate::jute::{DecodeError, Jute, Reader, Text};
@@ -34,6 +37,8 @@ pub enum MultiOp {
     SetData(SetDataRequest),
     /// check.
     Check(CheckRequest),
+    /// A part that only ClickHouse Keeper has. Boxed: it is rare.
+    Keeper(Box<KeeperPart>),
 }
 
 impl MultiOp {
@@ -47,6 +52,7 @@ impl MultiOp {
             MultiOp::Delete(_) => OpCode::Delete,
             MultiOp::SetData(_) => OpCode::SetData,
             MultiOp::Check(_) => OpCode::Check,
+            MultiOp::Keeper(part) => part.op(),
         }
     }
 
@@ -57,15 +63,18 @@ impl MultiOp {
             MultiOp::Delete(_) => OpCode::Delete,
             MultiOp::SetData(_) => OpCode::SetData,
             MultiOp::Check(_) => OpCode::Check,
+            MultiOp::Keeper(part) => part.op(),
         }
     }
 
-    fn path(&self) -> &Text {
+    /// The path of the request.
+    pub const fn path(&self) -> &Text {
         match self {
             MultiOp::Create(create) => &create.path,
             MultiOp::Delete(delete) => &delete.path,
             MultiOp::SetData(set) => &set.path,
             MultiOp::Check(check) => &check.path,
+            MultiOp::Keeper(part) => part.path(),
         }
     }
 
@@ -77,17 +86,57 @@ impl MultiOp {
             MultiOp::Delete(delete) => delete.encode(out),
             MultiOp::SetData(set) => set.encode(out),
             MultiOp::Check(check) => check.encode(out),
+            MultiOp::Keeper(part) => part.encode(out),
         }
     }
 }
 
-/// One read of a multiRead. Its watch flag is read and ignored.
+/// One read of a multiRead. ZooKeeper has getData and getChildren, and ignores their watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MultiReadOp {
     /// getData.
-    GetData(Box<str>),
+    GetData(Box<str>, Watch),
     /// getChildren.
-    GetChildren(Box<str>),
+    GetChildren(Box<str>, Watch),
+    /// exists. Of ClickHouse Keeper, as the following ones.
+    Exists(Box<str>, Watch),
+    /// getChildren2.
+    GetChildren2(Box<str>, Watch),
+    /// A list. Boxed: it is rare.
+    Keeper(Box<KeeperRead>),
+}
+
+impl MultiReadOp {
+    /// The operation code of the request, and of its result.
+    pub const fn op(&self) -> OpCode {
+        match self {
+            MultiReadOp::GetData(..) => OpCode::GetData,
+            MultiReadOp::GetChildren(..) => OpCode::GetChildren,
+            MultiReadOp::Exists(..) => OpCode::Exists,
+            MultiReadOp::GetChildren2(..) => OpCode::GetChildren2,
+            MultiReadOp::Keeper(request) => request.op(),
+        }
+    }
+
+    /// The path of the request.
+    pub fn path(&self) -> &str {
+        match self {
+            MultiReadOp::GetData(path, _)
+            | MultiReadOp::GetChildren(path, _)
+            | MultiReadOp::Exists(path, _)
+            | MultiReadOp::GetChildren2(path, _) => path,
+            // Only the path of a check may be null, and a multiRead has no check.
+            MultiReadOp::Keeper(request) => request.path().unwrap_or(""),
+        }
+    }
+
+    /// Whether ZooKeeper refuses this part of a multiRead.
+    pub const fn is_keeper(&self) -> bool {
+        match self {
+            MultiReadOp::GetData(..) | MultiReadOp::GetChildren(..) => false,
+            MultiReadOp::Exists(..) | MultiReadOp::GetChildren2(..) | MultiReadOp::Keeper(_) => true,
+        }
+    }
 }
 
 /// Why a multi was refused as a whole, and whether ZooKeeper assigns a zxid to it.
@@ -101,6 +150,12 @@ pub enum MultiError {
 
 impl From<DecodeError> for MultiError {
     fn from(_: DecodeError) -> MultiError {
+        MultiError::Undecodable
+    }
+}
+
+impl From<RequestError> for MultiError {
+    fn from(_: RequestError) -> MultiError {
         MultiError::Undecodable
     }
 }
@@ -140,27 +195,46 @@ fn decode_op(reader: &mut Reader<'_>) -> Result<Option<AnyOp>, MultiError> {
     if header.done {
         return Ok(None);
     }
-    let write = |op| Ok(Some(AnyOp::Write(op)));
-    match OpCode::from_wire(header.op) {
-        Some(OpCode::Create) => write(MultiOp::Create(decode_create(CreateOp::Create, reader)?)),
-        Some(OpCode::Create2) => write(MultiOp::Create(decode_create(CreateOp::Create2, reader)?)),
-        Some(OpCode::CreateContainer) => write(MultiOp::Create(decode_create(CreateOp::Container, reader)?)),
-        Some(OpCode::CreateTtl) => write(MultiOp::Create(decode_create_ttl(reader)?)),
-        Some(OpCode::Delete) => write(MultiOp::Delete(DeleteRequest::decode(reader)?)),
-        Some(OpCode::SetData) => write(MultiOp::SetData(SetDataRequest::decode(reader)?)),
-        Some(OpCode::Check) => write(MultiOp::Check(CheckRequest::decode(reader)?)),
-        Some(OpCode::GetData) => Ok(Some(AnyOp::Read(MultiReadOp::GetData(decode_read_path(reader)?)))),
-        Some(OpCode::GetChildren) => {
-            Ok(Some(AnyOp::Read(MultiReadOp::GetChildren(decode_read_path(reader)?))))
+    let op = OpCode::from_wire(header.op).ok_or(MultiError::Undecodable)?;
+    Ok(Some(match op {
+        OpCode::GetData | OpCode::GetChildren | OpCode::Exists | OpCode::GetChildren2 => {
+            AnyOp::Read(decode_read(op, reader)?)
         }
-        _ => Err(MultiError::Undecodable),
-    }
+        OpCode::FilteredList | OpCode::ListWithStatsAndData | OpCode::ListRecursive => {
+            AnyOp::Read(MultiReadOp::Keeper(Box::new(KeeperRead::decode(op, reader)?)))
+        }
+        op => AnyOp::Write(decode_write(op, reader)?),
+    }))
 }
 
-fn decode_read_path(reader: &mut Reader<'_>) -> Result<Box<str>, MultiError> {
+fn decode_write(op: OpCode, reader: &mut Reader<'_>) -> Result<MultiOp, MultiError> {
+    Ok(match op {
+        OpCode::Create => MultiOp::Create(decode_create(CreateOp::Create, reader)?),
+        OpCode::Create2 => MultiOp::Create(decode_create(CreateOp::Create2, reader)?),
+        OpCode::CreateContainer => MultiOp::Create(decode_create(CreateOp::Container, reader)?),
+        OpCode::CreateTtl => MultiOp::Create(decode_create_ttl(reader)?),
+        OpCode::Delete => MultiOp::Delete(DeleteRequest::decode(reader)?),
+        OpCode::SetData => MultiOp::SetData(SetDataRequest::decode(reader)?),
+        OpCode::Check => MultiOp::Check(CheckRequest::decode(reader)?),
+        OpCode::CheckNotExists
+        | OpCode::CreateIfNotExists
+        | OpCode::RemoveRecursive
+        | OpCode::CheckStat
+        | OpCode::TryRemove => MultiOp::Keeper(Box::new(KeeperPart::decode(op, reader)?)),
+        _ => return Err(MultiError::Undecodable),
+    })
+}
+
+fn decode_read(op: OpCode, reader: &mut Reader<'_>) -> Result<MultiReadOp, MultiError> {
     let path = Text::decode(reader)?.ok_or(MultiError::Undecodable)?;
-    let _watch = reader.boolean()?;
-    Ok(path)
+    let watch = Watch::from(reader.boolean()?);
+    Ok(match op {
+        OpCode::GetData => MultiReadOp::GetData(path, watch),
+        OpCode::GetChildren => MultiReadOp::GetChildren(path, watch),
+        OpCode::Exists => MultiReadOp::Exists(path, watch),
+        OpCode::GetChildren2 => MultiReadOp::GetChildren2(path, watch),
+        _ => return Err(MultiError::Undecodable),
+    })
 }
 
 /// The flags may turn a create into a container; they cannot request a TTL here.
@@ -249,6 +323,35 @@ mod tests {
         }
         assert_eq!(decode(&[create(CreateOp::Ttl, 9, None)]), Ok(vec![create(CreateOp::Create, 9, None)]));
         assert_eq!(decode(&[]), Ok(vec![]));
+    }
+
+    #[test]
+    fn parts_of_keeper_are_writes_or_reads() {
+        let header = |op: i32| [&op.to_be_bytes()[..], &[0], &[255; 4]].concat();
+        let path = [0, 0, 0, 2, b'/', b'a'];
+        let check = [&header(501)[..], &path, &[255; 4]].concat();
+        let list = [&header(500)[..], &path, &[1, 2]].concat();
+        let exists = [&header(3)[..], &path, &[1]].concat();
+        let end = [&(-1i32).to_be_bytes()[..], &[1], &[255; 4]].concat();
+        let writes = [&check[..], &end].concat();
+        let reads = [&list[..], &exists, &end].concat();
+        let ops = decode_multi(&mut Reader::new(&writes)).unwrap();
+        assert_eq!(ops.iter().map(MultiOp::result_op).collect::<Vec<_>>(), [OpCode::CheckNotExists]);
+        let mut again = Vec::new();
+        ops[0].encode(&mut again);
+        assert_eq!(again, check);
+        let ops = decode_multi_read(&mut Reader::new(&reads)).unwrap();
+        assert!(matches!(&ops[0], MultiReadOp::Keeper(list) if list.op() == OpCode::FilteredList));
+        assert_eq!(ops[1], MultiReadOp::Exists("/a".into(), Watch::Set));
+        assert!(ops.iter().all(|op| op.path() == "/a" && op.is_keeper()));
+        // A check is no part of a multiRead, and a list none of a multi.
+        assert!(decode_multi(&mut Reader::new(&reads)).is_err());
+        assert!(decode_multi_read(&mut Reader::new(&writes)).is_err());
+        let null = [&header(505)[..], &[255; 4], &[255; 4], &end].concat();
+        assert_eq!(decode_multi(&mut Reader::new(&null)), Err(MultiError::Undecodable));
+        for length in 0..writes.len() {
+            assert!(decode_multi(&mut Reader::new(&writes[..length])).is_err(), "{length}");
+        }
     }
 
     #[test]

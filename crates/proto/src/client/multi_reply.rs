@@ -11,15 +11,15 @@ use crate::stat::Stat;
 pub enum MultiReply {
     /// The operation's error code; zero for one that was rolled back because another failed.
     Error(i32),
-    /// create, and create2 of servers before 3.7.2 and 3.8.2: the final path.
+    /// create, createIfNotExists, and create2 of servers before 3.7.2 and 3.8.2: the final path.
     Create(Box<str>),
     /// create2, createContainer, createTTL: the final path and the stat.
     Create2(Create2Response),
-    /// delete.
+    /// delete, tryRemove and removeRecursive.
     Delete,
     /// setData: the new stat.
     SetData(Stat),
-    /// check.
+    /// check, checkNotExists and checkStat.
     Check,
     /// getData.
     GetData(GetDataResponse),
@@ -43,11 +43,11 @@ fn decode_reply(header: MultiHeader, reader: &mut Reader<'_>) -> Result<MultiRep
     let unknown = DecodeError::Unknown { what: "result of a multi", value: header.op.into() };
     Ok(match OpCode::from_wire(header.op).ok_or(unknown.clone())? {
         OpCode::Error => MultiReply::Error(reader.int()?),
-        OpCode::Create => MultiReply::Create(Jute::decode(reader)?),
+        OpCode::Create | OpCode::CreateIfNotExists => MultiReply::Create(Jute::decode(reader)?),
         OpCode::Create2 => MultiReply::Create2(Jute::decode(reader)?),
-        OpCode::Delete => MultiReply::Delete,
+        OpCode::Delete | OpCode::TryRemove | OpCode::RemoveRecursive => MultiReply::Delete,
         OpCode::SetData => MultiReply::SetData(Jute::decode(reader)?),
-        OpCode::Check => MultiReply::Check,
+        OpCode::Check | OpCode::CheckNotExists | OpCode::CheckStat => MultiReply::Check,
         OpCode::GetData => MultiReply::GetData(Jute::decode(reader)?),
         OpCode::GetChildren => MultiReply::GetChildren(Jute::decode(reader)?),
         _ => return Err(unknown),

@@ -3,7 +3,11 @@
 
 use std::borrow::Cow;
 
+use crate::client::keeper::KeeperRead;
 use crate::client::multi::MultiReadOp;
+use crate::client::page::PageRequest;
+use crate::client::paginated::PaginatedRequest;
+use crate::client::scan::ScanRequest;
 use crate::client::watch::{AddWatchMode, SetWatches, WatcherType};
 use crate::op::OpCode;
 
@@ -56,6 +60,14 @@ pub enum ReadRequest<'a> {
     AddWatch(Option<Cow<'a, str>>, AddWatchMode),
     /// setWatches and setWatches2. Boxed: it is large and rare.
     SetWatches(Box<SetWatches>),
+    /// getChildrenPaginated.
+    GetChildrenPaginated(Box<PaginatedRequest>),
+    /// page.
+    Page(Box<PageRequest>),
+    /// scan.
+    Scan(Box<ScanRequest>),
+    /// A read of ClickHouse Keeper.
+    Keeper(Box<KeeperRead>),
 }
 
 impl ReadRequest<'_> {
@@ -68,9 +80,11 @@ impl ReadRequest<'_> {
             | ReadRequest::GetChildren2(path, _)
             | ReadRequest::GetAcl(path)
             | ReadRequest::GetAllChildrenNumber(path) => is_listed(path),
-            ReadRequest::MultiRead(ops) => ops.iter().any(|op| match op {
-                MultiReadOp::GetData(path) | MultiReadOp::GetChildren(path) => is_listed(path),
-            }),
+            ReadRequest::GetChildrenPaginated(request) => is_listed(&request.path),
+            ReadRequest::Page(request) => is_listed(&request.path),
+            ReadRequest::Scan(request) => is_listed(&request.root),
+            ReadRequest::MultiRead(ops) => ops.iter().any(|op| is_listed(op.path())),
+            ReadRequest::Keeper(request) => request.path().is_some_and(is_listed),
             ReadRequest::GetEphemerals(_)
             | ReadRequest::Sync(_)
             | ReadRequest::Ping
@@ -100,7 +114,26 @@ impl ReadRequest<'_> {
             ReadRequest::RemoveWatches(..) => OpCode::RemoveWatches,
             ReadRequest::AddWatch(..) => OpCode::AddWatch,
             ReadRequest::SetWatches(_) => OpCode::SetWatches,
+            ReadRequest::GetChildrenPaginated(_) => OpCode::GetChildrenPaginated,
+            ReadRequest::Page(_) => OpCode::Page,
+            ReadRequest::Scan(_) => OpCode::Scan,
+            ReadRequest::Keeper(request) => request.op(),
         }
+    }
+
+    /// Whether only ClickHouse Keeper and Zebu have the request, or a part of it.
+    pub fn is_keeper(&self) -> bool {
+        match self {
+            ReadRequest::Keeper(_) => true,
+            ReadRequest::MultiRead(ops) => ops.iter().any(MultiReadOp::is_keeper),
+            // Wildcard: all others are ZooKeeper's or Zebu's own.
+            _ => false,
+        }
+    }
+
+    /// Whether the answer needs the children of a node in an order that the server may have to prepare.
+    pub const fn is_listing(&self) -> bool {
+        matches!(self, ReadRequest::GetChildrenPaginated(_) | ReadRequest::Page(_) | ReadRequest::Scan(_))
     }
 
     /// Copies borrowed fields, for a read that has to wait.
@@ -123,6 +156,10 @@ impl ReadRequest<'_> {
             RemoveWatches(path, kind) => RemoveWatches(path.map(own), kind),
             AddWatch(path, mode) => AddWatch(path.map(own), mode),
             SetWatches(watches) => SetWatches(watches),
+            GetChildrenPaginated(request) => GetChildrenPaginated(request),
+            Page(request) => Page(request),
+            Scan(request) => Scan(request),
+            Keeper(request) => Keeper(request),
         }
     }
 }

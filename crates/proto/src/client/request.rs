@@ -4,9 +4,15 @@ use std::borrow::Cow;
 
 use crate::client::auth::{AuthPacket, SaslToken};
 use crate::client::create::{CreateOp, CreateRequest};
+use crate::client::delete_tree::DeleteTreeRequest;
+use crate::client::feed::{FeedOpen, FeedRequest};
 use crate::client::hello::ClientHello;
+use crate::client::keeper::{KeeperRead, KeeperWrite};
 use crate::client::multi::{MultiError, decode_multi, decode_multi_read};
+use crate::client::page::PageRequest;
+use crate::client::paginated::PaginatedRequest;
 use crate::client::read::{ReadRequest, Watch};
+use crate::client::scan::ScanRequest;
 use crate::client::watch::{AddWatchMode, SetWatches, WatcherType};
 use crate::client::with::{Freshness, is_read_with_freshness};
 use crate::client::write::WriteRequest;
@@ -23,6 +29,8 @@ pub enum Request<'a> {
     With(Freshness, ReadRequest<'a>),
     /// What the client understands beyond ZooKeeper.
     Hello(ClientHello),
+    /// Opens a feed or grants it credit.
+    Feed(FeedRequest),
     /// Becomes a transaction.
     Write(WriteRequest),
     /// Adds a credential to the connection.
@@ -51,6 +59,29 @@ impl From<DecodeError> for RequestError {
 }
 
 impl<'a> Request<'a> {
+    /// Whether only Zebu, and forks of ZooKeeper, have the request.
+    pub const fn is_private(&self) -> bool {
+        match self {
+            Request::With(..) | Request::Hello(_) | Request::Feed(_) => true,
+            Request::Read(request) => request.is_listing(),
+            Request::Write(request) => request.is_private(),
+            Request::Auth(_) | Request::Sasl(_) => false,
+        }
+    }
+
+    /// Whether only ClickHouse Keeper and Zebu have the request, or a part of it.
+    pub fn is_keeper(&self) -> bool {
+        match self {
+            Request::Read(request) => request.is_keeper(),
+            Request::Write(request) => request.is_keeper(),
+            Request::With(..)
+            | Request::Hello(_)
+            | Request::Feed(_)
+            | Request::Auth(_)
+            | Request::Sasl(_) => false,
+        }
+    }
+
     /// Decodes the body that follows a request header with operation code `op`.
     pub fn decode(op: i32, reader: &mut Reader<'a>) -> Result<Request<'a>, RequestError> {
         let op = OpCode::from_wire(op).ok_or(RequestError::UnknownOp)?;
@@ -93,9 +124,25 @@ impl<'a> Request<'a> {
             | OpCode::GetAllChildrenNumber
             | OpCode::SetWatches2
             | OpCode::AddWatch
-            | OpCode::WhoAmI => decode_read(op, reader).map(Request::Read),
+            | OpCode::WhoAmI
+            | OpCode::GetChildrenPaginated
+            | OpCode::Page
+            | OpCode::Scan
+            | OpCode::FilteredList
+            | OpCode::CheckNotExists
+            | OpCode::CheckStat
+            | OpCode::ListWithStatsAndData
+            | OpCode::ListRecursive => decode_read(op, reader).map(Request::Read),
+            OpCode::CreateIfNotExists | OpCode::RemoveRecursive | OpCode::TryRemove => {
+                Ok(Request::Write(WriteRequest::Keeper(Box::new(KeeperWrite::decode(op, reader)?))))
+            }
             OpCode::Hello => Ok(Request::Hello(ClientHello::decode(reader)?)),
             OpCode::With => decode_with(reader),
+            OpCode::Feed => Ok(Request::Feed(FeedRequest::Open(Box::new(FeedOpen::decode(reader)?)))),
+            OpCode::FeedCredit => FeedRequest::decode_credit(reader).map(Request::Feed),
+            OpCode::DeleteTree => {
+                Ok(Request::Write(WriteRequest::DeleteTree(DeleteTreeRequest::decode(reader)?)))
+            }
             // Transactions and internal requests: a client that sends one is refused.
             OpCode::Error | OpCode::CreateSession | OpCode::Check | OpCode::DeleteContainer => {
                 Err(RequestError::UnknownOp)
@@ -149,6 +196,16 @@ fn decode_read<'a>(op: OpCode, reader: &mut Reader<'a>) -> Result<ReadRequest<'a
         OpCode::SetWatches | OpCode::SetWatches2 => {
             ReadRequest::SetWatches(Box::new(set_watches(op, reader)?))
         }
+        OpCode::GetChildrenPaginated => {
+            ReadRequest::GetChildrenPaginated(Box::new(PaginatedRequest::decode(reader)?))
+        }
+        OpCode::Page => ReadRequest::Page(Box::new(PageRequest::decode(reader)?)),
+        OpCode::Scan => ReadRequest::Scan(Box::new(ScanRequest::decode(reader)?)),
+        OpCode::FilteredList
+        | OpCode::CheckNotExists
+        | OpCode::CheckStat
+        | OpCode::ListWithStatsAndData
+        | OpCode::ListRecursive => ReadRequest::Keeper(Box::new(KeeperRead::decode(op, reader)?)),
         _ => return Err(RequestError::UnknownOp),
     })
 }

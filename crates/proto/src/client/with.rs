@@ -73,6 +73,9 @@ pub(super) const fn is_read_with_freshness(op: OpCode) -> bool {
             | OpCode::GetEphemerals
             | OpCode::GetAllChildrenNumber
             | OpCode::AddWatch
+            | OpCode::GetChildrenPaginated
+            | OpCode::Page
+            | OpCode::Scan
     )
 }
 
@@ -116,7 +119,7 @@ mod tests {
 
     #[test]
     fn only_reads_can_be_fresh() {
-        for op in [1i32, 5, 9, 11, 14, 100, 101, 107, 4711, WITH] {
+        for op in [1i32, 5, 9, 11, 14, 100, 101, 107, 4711, WITH, 0x5A42_0004] {
             let mut bytes = vec![0, 0, 0, 1];
             op.encode(&mut bytes);
             bytes.extend_from_slice(&[0; 32]);

@@ -2,6 +2,8 @@
 
 use crate::acl::AclList;
 use crate::client::create::CreateRequest;
+use crate::client::delete_tree::DeleteTreeRequest;
+use crate::client::keeper::KeeperWrite;
 use crate::client::multi::MultiOp;
 use crate::client::reconfig::ReconfigRequest;
 use crate::error_code::ErrorCode;
@@ -52,6 +54,36 @@ record! {
     }
 }
 
+impl WriteRequest {
+    /// Whether only Zebu has the request.
+    pub const fn is_private(&self) -> bool {
+        matches!(self, WriteRequest::DeleteTree(_))
+    }
+
+    /// Whether only ClickHouse Keeper and Zebu have the request, or a part of it.
+    pub fn is_keeper(&self) -> bool {
+        match self {
+            WriteRequest::Keeper(_) => true,
+            WriteRequest::Multi(ops) => ops.iter().any(|op| matches!(op, MultiOp::Keeper(_))),
+            WriteRequest::DeleteTree(_)
+            | WriteRequest::Create(_)
+            | WriteRequest::Delete(_)
+            | WriteRequest::SetData(_)
+            | WriteRequest::SetAcl(_)
+            | WriteRequest::Reconfig(_)
+            | WriteRequest::Refused(_)
+            | WriteRequest::CreateSession { .. }
+            | WriteRequest::CloseSession
+            | WriteRequest::DeleteContainer { .. } => false,
+        }
+    }
+
+    /// Whether the leader must be a Zebu server: another one does not answer the request.
+    pub fn needs_zebu_leader(&self) -> bool {
+        self.is_private() || self.is_keeper()
+    }
+}
+
 /// A request that is prepared into a transaction. The last four never come from a client's frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteRequest {
@@ -67,6 +99,10 @@ pub enum WriteRequest {
     Multi(Vec<MultiOp>),
     /// reconfig.
     Reconfig(ReconfigRequest),
+    /// deltree.
+    DeleteTree(DeleteTreeRequest),
+    /// A write of ClickHouse Keeper. Boxed: other writes are smaller.
+    Keeper(Box<KeeperWrite>),
     /// A request that takes a zxid although it fails before it is checked: an undecodable multi.
     Refused(ErrorCode),
     /// The server opens a session.

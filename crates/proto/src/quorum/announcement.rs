@@ -14,8 +14,19 @@ const TAIL_SIZE: usize = 12;
 pub struct Capabilities(pub u32);
 
 impl Capabilities {
+    /// A leader reads the room on the disks of its followers from their ping replies.
+    pub const DISK_ROOM: Capabilities = Capabilities(16);
+
+    /// A leader knows the private writes of clients that learners forward.
+    pub const PRIVATE_WRITES: Capabilities = Capabilities(1);
+
     /// A leader answers a sync only when a quorum has confirmed its leadership after the sync arrived.
     pub const STRICT_SYNC: Capabilities = Capabilities(32);
+
+    /// All bits of both.
+    pub const fn and(self, other: Capabilities) -> Capabilities {
+        Capabilities(self.0 | other.0)
+    }
 
     /// Whether all bits of `wanted` are set.
     pub const fn has(self, wanted: Capabilities) -> bool {
@@ -34,8 +45,12 @@ pub struct PeerAnnouncement {
 
 impl PeerAnnouncement {
     /// The announcement of this release.
-    pub const CURRENT: PeerAnnouncement =
-        PeerAnnouncement { version: 1, capabilities: Capabilities::STRICT_SYNC };
+    pub const CURRENT: PeerAnnouncement = PeerAnnouncement {
+        version: 1,
+        capabilities: Capabilities::STRICT_SYNC
+            .and(Capabilities::DISK_ROOM)
+            .and(Capabilities::PRIVATE_WRITES),
+    };
 
     /// Appends the tail.
     pub(super) fn encode(self, out: &mut Vec<u8>) {
@@ -85,5 +100,6 @@ mod tests {
         assert!(Capabilities(0xff).has(Capabilities::STRICT_SYNC));
         assert!(!Capabilities(31).has(Capabilities::STRICT_SYNC));
         assert!(!Capabilities(1).has(Capabilities(3)));
+        assert_eq!(PeerAnnouncement::CURRENT.capabilities, Capabilities(49));
     }
 }

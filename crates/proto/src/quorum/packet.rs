@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::acl::Id;
 use crate::ids::{ServerId, SessionId, Zxid};
 use crate::jute::{Buffer, DecodeError, Jute, Reader, encode_bytes, encode_count};
-use crate::quorum::{AuthCache, PeerAnnouncement};
+use crate::quorum::{AuthCache, DiskRoom, PeerAnnouncement};
 
 /// The protocol version that every learner since 3.4 announces.
 pub const LEARNER_PROTOCOL: i32 = 0x1_0000;
@@ -80,6 +80,8 @@ pub enum Packet {
         zxid: Zxid,
         /// Sessions that were active since the last one.
         touched: Vec<Touch>,
+        /// The room on the disk of the learner; `None` to a leader that does not read it.
+        room: Option<DiskRoom>,
     },
     /// A client has moved to the learner with a session, which the leader has to validate.
     Revalidate {
@@ -223,13 +225,14 @@ impl Packet {
             Packet::Ack { zxid } => bare_packet(kind::ACK, zxid.0, out),
             Packet::Commit { zxid } => bare_packet(kind::COMMIT, zxid.0, out),
             Packet::Ping { zxid } => bare_packet(kind::PING, zxid.0, out),
-            Packet::PingReply { zxid, touched } => {
+            Packet::PingReply { zxid, touched, room } => {
                 // An empty list is an empty buffer: with a null one the peer would close the connection.
                 packet(kind::PING, zxid.0, out, |out| {
                     for touch in touched {
                         touch.session.0.encode(out);
                         touch.timeout_ms.encode(out);
                     }
+                    out.extend(room.map(DiskRoom::number));
                 });
             }
             Packet::Revalidate { session, timeout_ms } => packet(kind::REVALIDATE, NO_ZXID, out, |out| {
@@ -305,7 +308,9 @@ impl Packet {
             kind::COMMIT => Packet::Commit { zxid },
             kind::PING => match data {
                 None => Packet::Ping { zxid },
-                Some(_) => Packet::PingReply { zxid, touched: decode_touched(&mut body)? },
+                Some(data) => {
+                    Packet::PingReply { zxid, touched: decode_touched(&mut body)?, room: decode_room(data) }
+                }
             },
             // Request and reply differ in their length alone.
             kind::REVALIDATE if data.is_some_and(|data| data.len() == 9) => {
@@ -344,12 +349,22 @@ fn required(data: Option<&[u8]>) -> Result<Arc<[u8]>, DecodeError> {
     data.map(Arc::from).ok_or(DecodeError::Null { at: 12 })
 }
 
+/// The size of a session in a ping reply.
+const TOUCH_SIZE: usize = 12;
+
+/// Decodes the sessions of a ping reply. One byte may follow them.
 fn decode_touched(body: &mut Reader<'_>) -> Result<Vec<Touch>, DecodeError> {
-    let mut touched = Vec::with_capacity(body.remaining() / 12);
-    while body.remaining() > 0 {
+    let mut touched = Vec::with_capacity(body.remaining() / TOUCH_SIZE);
+    while body.remaining() > 1 {
         touched.push(Touch { session: SessionId(body.long()?), timeout_ms: body.int()? });
     }
     Ok(touched)
+}
+
+/// Decodes the byte behind the sessions of a ping reply.
+fn decode_room(data: &[u8]) -> Option<DiskRoom> {
+    let has_room = data.len() % TOUCH_SIZE == 1;
+    data.last().copied().filter(|_| has_room).and_then(DiskRoom::from_number)
 }
 
 /// Older learners omit the last fields.
@@ -430,9 +445,22 @@ mod tests {
                 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff
             ]
         );
-        let reply = Packet::PingReply { zxid: Zxid::new(3, 1), touched: vec![] };
+        let reply = Packet::PingReply { zxid: Zxid::new(3, 1), touched: vec![], room: None };
         assert_eq!(bytes(&reply), [0, 0, 0, 5, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]);
         assert_eq!(bytes(&Packet::UpToDate)[4..12], [0xff; 8]);
+    }
+
+    #[test]
+    fn a_ping_reply_ends_with_the_room_on_the_disk() {
+        let touched = vec![Touch { session: SessionId(5), timeout_ms: 9 }];
+        let reply = |room| Packet::PingReply { zxid: Zxid::new(3, 1), touched: touched.clone(), room };
+        assert_eq!(bytes(&reply(Some(DiskRoom::Full))).len(), bytes(&reply(None)).len() + 1);
+        for room in [None, Some(DiskRoom::Enough), Some(DiskRoom::Low), Some(DiskRoom::Full)] {
+            assert_eq!(Packet::decode(&mut Reader::new(&bytes(&reply(room)))), Ok(reply(room)));
+        }
+        let later_version = [0, 0, 0, 5, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 1, 77, 0xff, 0xff, 0xff, 0xff];
+        let bare = Packet::PingReply { zxid: Zxid::new(3, 1), touched: vec![], room: None };
+        assert_eq!(Packet::decode(&mut Reader::new(&later_version)), Ok(bare));
     }
 
     #[test]
@@ -461,7 +489,7 @@ mod tests {
     #[test]
     fn a_torn_list_of_touched_sessions_is_an_error() {
         let mut out = Vec::new();
-        bytes_packet(kind::PING, 7, &[0; 13], &mut out);
+        bytes_packet(kind::PING, 7, &[0; 14], &mut out);
         assert!(Packet::decode(&mut Reader::new(&out)).is_err());
     }
 }

@@ -18,6 +18,7 @@ mod membership;
 mod mutex;
 mod queues;
 mod read_only;
+mod session_file;
 mod simple_lock;
 mod unreachable;
 mod values;

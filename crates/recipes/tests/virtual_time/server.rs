@@ -430,7 +430,7 @@ impl State {
                 read
             }
             // The features node is missing here, so no client sends these.
-            Request::With(..) | Request::Hello(_) => Err(ErrorCode::Unimplemented),
+            Request::With(..) | Request::Hello(_) | Request::Feed(_) => Err(ErrorCode::Unimplemented),
             Request::Auth(_) | Request::Sasl(_) => Ok(()),
         };
         let err = result.err().map_or(0, ErrorCode::wire);

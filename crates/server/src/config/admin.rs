@@ -16,7 +16,7 @@ use super::setting_reader::{NumberUnit, SettingReader};
 pub const ADMIN_PORT_DEFAULT: u16 = 8080;
 const COMMAND_URL_DEFAULT: &str = "/commands";
 /// First parts of the other routes of the admin port.
-const RESERVED_URLS: [&str; 5] = ["live", "ready", "version", "metrics", "v1"];
+const RESERVED_URLS: [&str; 6] = ["live", "ready", "version", "metrics", "v1", "console"];
 const IDLE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 const RATE_INTERVAL_DEFAULT: Duration = Duration::from_secs(300);
 const RESTORE_BYTES_DEFAULT: u64 = 8 << 30;
@@ -52,6 +52,17 @@ pub enum ApiAccess {
     ReadWrite,
 }
 
+/// What the web console of the admin port allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConsoleSetting {
+    /// There is none. The default for a port that other machines reach.
+    Off,
+    /// `admin.console.readOnly=true`.
+    ReadOnly,
+    /// Pages also write, after their user asked for it. The default on loopback.
+    ReadWrite,
+}
+
 /// The admin server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdminConfig {
@@ -77,6 +88,8 @@ pub struct AdminConfig {
     pub allowed_hosts: Vec<String>,
     /// `admin.api.enabled` and `admin.api.readOnly`.
     pub api: ApiAccess,
+    /// `admin.console.enabled` and `admin.console.readOnly`.
+    pub console: ConsoleSetting,
 }
 
 /// Reads the admin server; `None` if it is off.
@@ -94,22 +107,25 @@ pub(super) fn read_admin(
     let address = read_address(reader, "admin.serverAddress", port, loopback, system);
     let idle_timeout = reader.millis("admin.idleTimeout", 1, IDLE_TIMEOUT_DEFAULT);
     let rate_limiter_interval = reader.millis("admin.rateLimiterIntervalInMS", 0, RATE_INTERVAL_DEFAULT);
+    let protection = protection(reader, system, quorum_tls);
+    let console = console_setting(reader, address, &protection);
     Some(AdminConfig {
         address,
         port_origin,
         idle_timeout,
         command_url: command_url(reader),
-        protection: protection(reader, system, quorum_tls),
+        protection,
         rate_limiter_interval,
         snapshot_enabled: reader.loose_switch("admin.snapshot.enabled", true),
         restore_enabled: reader.loose_switch("admin.restore.enabled", true),
         restore_bytes_max: restore_bytes_max(reader),
         allowed_hosts: allowed_hosts(reader),
         api: api_access(reader),
+        console,
     })
 }
 
-const ADMIN_KEYS: [&str; 16] = [
+const ADMIN_KEYS: [&str; 19] = [
     "admin.enableServer",
     "admin.serverAddress",
     "admin.serverPort",
@@ -126,6 +142,9 @@ const ADMIN_KEYS: [&str; 16] = [
     "admin.allowedHosts",
     "admin.api.enabled",
     "admin.api.readOnly",
+    "admin.console.enabled",
+    "admin.console.readOnly",
+    "admin.console.plaintext",
 ];
 
 fn restore_bytes_max(reader: &mut SettingReader<'_>) -> u64 {
@@ -252,6 +271,32 @@ fn api_access(reader: &mut SettingReader<'_>) -> ApiAccess {
         (false, _) => ApiAccess::Off,
         (true, true) => ApiAccess::ReadOnly,
         (true, false) => ApiAccess::ReadWrite,
+    }
+}
+
+/// On loopback the console is on. For other machines the operator asks for it, with TLS or knowingly without.
+fn console_setting(
+    reader: &mut SettingReader<'_>,
+    address: SocketAddr,
+    protection: &AdminProtection,
+) -> ConsoleSetting {
+    let is_local = address.ip().is_loopback();
+    let is_enabled = reader.strict_switch("admin.console.enabled", is_local);
+    let is_read_only = reader.strict_switch("admin.console.readOnly", false);
+    let may_be_plain = reader.strict_switch("admin.console.plaintext", false);
+    if is_enabled && !is_local && !may_be_plain && !matches!(protection, AdminProtection::Tls(_)) {
+        let key = "admin.console.enabled";
+        let text = format!(
+            "{key}=true on {} without TLS: passwords would be readable on the network; set admin.forceHttps=true, or \
+             admin.console.plaintext=true to accept it",
+            address.ip()
+        );
+        reader.diagnostics.error(&reader.origin(key), text);
+    }
+    match (is_enabled, is_read_only) {
+        (false, _) => ConsoleSetting::Off,
+        (true, true) => ConsoleSetting::ReadOnly,
+        (true, false) => ConsoleSetting::ReadWrite,
     }
 }
 

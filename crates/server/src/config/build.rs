@@ -7,8 +7,11 @@ use std::time::Duration;
 use super::admin;
 use super::diagnostics::SettingOrigin;
 use super::exporter;
+use super::feeds;
 use super::freshness;
+use super::keeper;
 use super::listen::{client_address, listen};
+use super::listings;
 use super::load::SystemAccess;
 use super::log_diff_limit::read_log_diff_limit;
 use super::membership::MembershipConfig;
@@ -16,9 +19,10 @@ use super::path_reading::{choose_directory, utf8_reading};
 use super::security;
 use super::server_config::{
     AuthConfig, AuthDigestAlgorithm, BindAddress, ByteCount, ConfigSource, ContainerConfig,
-    FourLetterWhitelist, LimitConfig, PurgeInterval, ServerConfig, SessionConfig, SnapshotCompression,
-    StorageConfig, SuperDigest, TreeConfig,
+    FourLetterWhitelist, LimitConfig, PurgeInterval, ServerConfig, SnapshotCompression, StorageConfig,
+    SuperDigest, TreeConfig,
 };
+use super::session_config::SessionConfig;
 use super::setting_reader::{INT_MAX, NumberUnit, SettingReader, parse_number};
 use super::sources::RawSetting;
 use super::throttle_config::{ConnectionThrottleConfig, ConnectionWeights, RequestThrottleConfig};
@@ -98,7 +102,10 @@ pub(super) fn server_config(
         containers: containers(reader),
         traffic: super::traffic::read_traffic(reader),
         exporter: exporter::read_exporter(reader, system),
+        feeds: feeds::read_feeds(reader),
         freshness: freshness::read_freshness(reader),
+        keeper: keeper::read_keeper(reader),
+        listings: listings::read_listings(reader),
         four_letter_words: whitelist(reader, always_answered),
         admin,
         read_only_mode,
@@ -150,6 +157,7 @@ fn storage(
         digest_enabled: reader.loose_switch("digest.enabled", defaults.digest_enabled),
         purge_interval: purge_interval(reader),
         snap_retain_count: snap_retain_count(reader),
+        room: super::disk_room::read_disk_room(reader),
         data_dir: defaults.data_dir,
     }
 }
@@ -265,6 +273,7 @@ fn sessions(reader: &mut SettingReader<'_>) -> SessionConfig {
     sessions.local_sessions = reader.strict_switch("localSessionsEnabled", false);
     sessions.local_session_upgrade = reader.strict_switch("localSessionsUpgradingEnabled", false);
     sessions.election_grace = reader.millis("zebu.electionGrace", 0, sessions.election_grace);
+    sessions.drain_time = reader.millis("zebu.drainTime", 0, sessions.drain_time);
     sessions
 }
 

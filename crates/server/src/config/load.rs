@@ -8,10 +8,14 @@ use std::path::{Path, PathBuf};
 use super::build;
 use super::diagnostics::{ConfigDiagnostics, SettingOrigin};
 use super::properties;
+use super::security::quorum_sasl::QuorumSaslConfig;
+use super::security::tls::QuorumTlsConfig;
 use super::server_config::{ConfigSource, OriginalText, ServerConfig, WrittenSettings};
 use super::setting_reader::SettingReader;
 use super::sources::{Environment, RawSettings};
-use super::{apache_compat, ensemble, protection};
+use super::{apache_compat, ensemble, protection, security};
+use zebu_kerberos::LibraryFiles;
+
 use crate::ports::host_address;
 use crate::tls::store_file;
 
@@ -103,6 +107,17 @@ pub struct LoadedConfig {
     pub diagnostics: ConfigDiagnostics,
 }
 
+/// What protects the connections between servers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QuorumProtection {
+    /// `sslQuorum` and its stores.
+    pub tls: QuorumTlsConfig,
+    /// `quorum.auth.*`.
+    pub sasl: QuorumSaslConfig,
+    /// The files that the Kerberos library must find in the environment; `None` without a Kerberos login.
+    pub kerberos: Option<LibraryFiles>,
+}
+
 /// Loads and checks a configuration. Finds all errors at once.
 pub fn load(inputs: &ConfigInputs, system: &dyn SystemAccess) -> LoadedConfig {
     let mut diagnostics = ConfigDiagnostics::default();
@@ -111,6 +126,30 @@ pub fn load(inputs: &ConfigInputs, system: &dyn SystemAccess) -> LoadedConfig {
     diagnostics.sort();
     let config = config.filter(|_| diagnostics.errors.is_empty());
     LoadedConfig { config, diagnostics }
+}
+
+/// Loads only what protects the connections between servers, for a program that joins an ensemble and is no
+/// server of it. The file may be the configuration of a server, or have nothing but these keys.
+pub fn load_quorum_protection(
+    file: &Path,
+    properties: &[String],
+    environment: &Environment,
+    system: &dyn SystemAccess,
+) -> (Option<QuorumProtection>, ConfigDiagnostics) {
+    let mut diagnostics = ConfigDiagnostics::default();
+    let inputs = ConfigInputs {
+        arguments: Vec::new(),
+        properties: properties.to_vec(),
+        environment: environment.clone(),
+    };
+    let protection = read_config_file(file, system, &mut diagnostics)
+        .and_then(|text| file_settings(file, &text, &inputs, &mut diagnostics))
+        .map(|settings| {
+            let mut reader = SettingReader { settings: &settings, diagnostics: &mut diagnostics };
+            security::quorum_protection(&mut reader, system)
+        });
+    diagnostics.sort();
+    (protection.filter(|_| diagnostics.errors.is_empty()), diagnostics)
 }
 
 fn load_with(

@@ -7,12 +7,16 @@ pub mod admin;
 mod apache_compat;
 mod build;
 pub mod diagnostics;
+pub mod disk_room;
 mod duplicates;
 mod ensemble;
 pub mod exporter;
+pub mod feeds;
 pub mod freshness;
+pub mod keeper;
 mod known_keys;
 mod listen;
+pub mod listings;
 pub mod load;
 mod log_diff_limit;
 pub mod membership;
@@ -24,6 +28,7 @@ pub mod properties;
 mod protection;
 pub mod security;
 pub mod server_config;
+mod session_config;
 mod setting_reader;
 mod sources;
 #[cfg(test)]
@@ -32,16 +37,23 @@ pub mod throttle_config;
 pub mod traffic;
 
 pub use diagnostics::{ConfigDiagnostic, ConfigDiagnostics, SettingOrigin};
+pub use disk_room::DiskRoomConfig;
 pub use exporter::{ExporterConfig, ExporterListener};
+pub use feeds::FeedConfig;
 pub use freshness::FreshnessConfig;
-pub use load::{ConfigInputs, LoadedConfig, LocalSystem, SystemAccess, load};
+pub use keeper::KeeperConfig;
+pub use listings::ListingConfig;
+pub use load::{
+    ConfigInputs, LoadedConfig, LocalSystem, QuorumProtection, SystemAccess, load, load_quorum_protection,
+};
 pub use log_diff_limit::LogDiffLimit;
 pub use membership::MembershipConfig;
 pub use nearest::nearest_name;
 pub use server_config::{
     AuthConfig, AuthDigestAlgorithm, BindAddress, ByteCount, ConfigSource, ContainerConfig,
-    FourLetterWhitelist, LimitConfig, ListenConfig, OriginalText, PurgeInterval, ServerConfig, SessionConfig,
+    FourLetterWhitelist, LimitConfig, ListenConfig, OriginalText, PurgeInterval, ServerConfig,
     SnapshotCompression, StorageConfig, SuperDigest, TreeConfig, WrittenSettings,
 };
+pub use session_config::{DRAIN_TIME_DEFAULT, SessionConfig};
 pub use sources::Environment;
 pub use throttle_config::{ConnectionThrottleConfig, ConnectionWeights, RequestThrottleConfig};

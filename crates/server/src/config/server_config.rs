@@ -11,11 +11,16 @@ use std::time::Duration;
 use zebu_proto::ServerId;
 
 use super::admin::AdminConfig;
+use super::disk_room::DiskRoomConfig;
 use super::exporter::ExporterConfig;
+use super::feeds::FeedConfig;
 use super::freshness::FreshnessConfig;
+use super::keeper::KeeperConfig;
+use super::listings::ListingConfig;
 use super::log_diff_limit::LogDiffLimit;
 use super::membership::MembershipConfig;
 use super::security::SecurityConfig;
+use super::session_config::SessionConfig;
 use super::throttle_config::{ConnectionThrottleConfig, RequestThrottleConfig};
 use super::traffic::TrafficConfig;
 use crate::four_letter::FourLetterWord;
@@ -53,8 +58,14 @@ pub struct ServerConfig {
     pub traffic: TrafficConfig,
     /// The metrics exporter.
     pub exporter: ExporterConfig,
+    /// Feeds of committed transactions.
+    pub feeds: FeedConfig,
     /// Reads that say how fresh they must be.
     pub freshness: FreshnessConfig,
+    /// What ClickHouse finds.
+    pub keeper: KeeperConfig,
+    /// Long lists and long replies.
+    pub listings: ListingConfig,
     /// Which four-letter words are answered.
     pub four_letter_words: FourLetterWhitelist,
     /// The admin server; `None` if it is off.
@@ -150,6 +161,8 @@ pub struct StorageConfig {
     pub purge_interval: PurgeInterval,
     /// `autopurge.snapRetainCount`, at least 3.
     pub snap_retain_count: u32,
+    /// `disk.low`, `disk.stop`, `disk.reserve` and `slow.disk`.
+    pub room: DiskRoomConfig,
 }
 
 impl StorageConfig {
@@ -185,6 +198,7 @@ impl StorageConfig {
             digest_enabled: true,
             purge_interval: PurgeInterval::Unset,
             snap_retain_count: 3,
+            room: DiskRoomConfig::default(),
         }
     }
 }
@@ -255,37 +269,6 @@ impl fmt::Display for BindAddress {
         match self {
             BindAddress::AllInterfaces { port } => write!(f, "*:{port}"),
             BindAddress::Address(address) => write!(f, "{address}"),
-        }
-    }
-}
-
-/// Ticks and session timeouts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionConfig {
-    /// `tickTime`: the unit of expiry buckets and of the limits counted in ticks.
-    pub tick_time: Duration,
-    /// `minSessionTimeout`: a shorter requested timeout is raised to this.
-    pub min_timeout: Duration,
-    /// `maxSessionTimeout`: a longer requested timeout is lowered to this.
-    pub max_timeout: Duration,
-    /// `localSessionsEnabled`.
-    pub local_sessions: bool,
-    /// `localSessionsUpgradingEnabled`.
-    pub local_session_upgrade: bool,
-    /// `zebu.electionGrace`: longest time for which clients stay connected without a leader; zero = off.
-    pub election_grace: Duration,
-}
-
-impl SessionConfig {
-    /// The default timeouts for a tick.
-    pub fn with_tick(tick_time: Duration) -> SessionConfig {
-        SessionConfig {
-            tick_time,
-            min_timeout: tick_time.saturating_mul(2),
-            max_timeout: tick_time.saturating_mul(20),
-            local_sessions: false,
-            local_session_upgrade: false,
-            election_grace: Duration::ZERO,
         }
     }
 }
@@ -475,7 +458,10 @@ impl ServerConfig {
             admin: None,
             read_only_mode: false,
             reconfig_enabled: false,
+            feeds: FeedConfig::default(),
             freshness: FreshnessConfig::default(),
+            keeper: KeeperConfig::default(),
+            listings: ListingConfig::default(),
             membership: MembershipConfig::default(),
         }
     }

@@ -20,6 +20,7 @@ pub(super) struct SettingReader<'a> {
 pub(super) enum NumberUnit {
     Milliseconds,
     Kilobytes,
+    Megabytes,
     Bytes,
     Count,
     Port,
@@ -30,6 +31,7 @@ impl NumberUnit {
         match self {
             NumberUnit::Milliseconds => " milliseconds",
             NumberUnit::Kilobytes => " kilobytes",
+            NumberUnit::Megabytes => " megabytes",
             NumberUnit::Bytes => " bytes",
             NumberUnit::Count => "",
             NumberUnit::Port => " (a TCP port)",

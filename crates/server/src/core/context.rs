@@ -5,7 +5,7 @@
 //! - the connection map (`net/connections.rs`), shared during a batch, never twice on one thread;
 //! - the replica: shared for reads and preparation, exclusive for commits;
 //! - one connection (`net/connections.rs`), never two;
-//! - the watches, inside the replica.
+//! - the watches and the feeds, inside the replica.
 //!
 //! The exclusive replica lock owns the watches: a commit locks connections below it.
 //! The inbox lock is a leaf: no other lock is taken under it. The links lock and then an outbox
@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
 use tokio::sync::watch;
+use zebu_node::feed::FeedTable;
 use zebu_node::{Replica, ServerStats, ServingMode};
 use zebu_tree::Tree;
 use zebu_zab::Configuration;
@@ -28,8 +29,10 @@ use crate::core::executor::CoreExecutor;
 use crate::core::inbox::CoreInbox;
 use crate::core::server_core::ServerCore;
 use crate::disk::backlog::DiskBacklog;
+use crate::disk::room_status::RoomStatus;
 use crate::disk::snapshotter::{OperatorReply, SnapshotHandle};
 use crate::dynamic_config;
+use crate::feeds::FeedSignals;
 use crate::four_letter::collect::TRACE_MASK_DEFAULT;
 use crate::metrics::ServerMetrics;
 use crate::net::client_sasl::ClientSasl;
@@ -38,6 +41,7 @@ use crate::net::large_requests::LargeRequestBudget;
 use crate::net::unread_answers::{UNREAD_TOTAL_MAX, UnreadAnswers};
 use crate::net::{AddressLimits, TlsUse};
 use crate::peers::learner_links::LearnerLinks;
+use crate::refusal_log::RefusalLog;
 use crate::settings;
 use crate::sync::{
     AtomicBool, AtomicI64, AtomicUsize, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
@@ -54,6 +58,8 @@ struct ServingStatus {
     epoch: Option<u32>,
     /// Time in monotonic milliseconds at which the mode began.
     since_ms: i64,
+    /// Whether the server served before it lost its leader.
+    has_served: bool,
 }
 
 /// The shared state of one server.
@@ -63,8 +69,12 @@ pub(crate) struct ServerContext {
     pub(crate) clock: Clock,
     pub(crate) inbox: CoreInbox,
     pub(crate) disk_backlog: DiskBacklog,
+    pub(crate) disk_room: RoomStatus,
     pub(crate) core: CoreExecutor<ServerCore>,
     pub(crate) connections: ConnectionRegistry,
+    /// The feeds of the replica.
+    pub(crate) feeds: Arc<FeedTable>,
+    pub(crate) feed_signals: FeedSignals,
     pub(crate) stats: Arc<ServerStats>,
     pub(crate) metrics: ServerMetrics,
     pub(crate) traffic: TrafficMonitor,
@@ -72,6 +82,8 @@ pub(crate) struct ServerContext {
     /// `None` without `audit.enable=true`.
     pub(crate) audit: Option<Arc<AuditLog>>,
     pub(crate) large_requests: LargeRequestBudget,
+    /// Connections of ClickHouse servers that ask for another protocol.
+    pub(crate) clickhouse_refusals: RefusalLog,
     pub(crate) unread_answers: UnreadAnswers,
     pub(crate) per_address: AddressLimits,
     pub(crate) tls_use: TlsUse,
@@ -81,6 +93,8 @@ pub(crate) struct ServerContext {
     pub(crate) connection_count: AtomicUsize,
     /// Set when the server stops: new connections are refused.
     pub(crate) stopping: AtomicBool,
+    /// An operator asks for a drain and a stop, by the admin server.
+    pub(crate) drain_requested: tokio::sync::Notify,
     /// Set when the server ends as if killed: pending disk writes are discarded.
     pub(crate) aborted: AtomicBool,
     /// Seed of the hash tables.
@@ -107,8 +121,10 @@ impl ServerContext {
         ServerContext {
             inbox: CoreInbox::new(room, room_bytes),
             disk_backlog: DiskBacklog::default(),
+            disk_room: RoomStatus::default(),
             core: CoreExecutor::default(),
             large_requests: LargeRequestBudget::new(&config.limits),
+            clickhouse_refusals: RefusalLog::default(),
             unread_answers: UnreadAnswers::new(UNREAD_TOTAL_MAX),
             audit: AuditLog::from_config(&config.security.audit),
             sasl: ClientSasl::new(config.security.client_sasl.login.as_ref()),
@@ -117,6 +133,8 @@ impl ServerContext {
             config,
             clock,
             connections: ConnectionRegistry::default(),
+            feeds: replica.feeds().clone(),
+            feed_signals: FeedSignals::default(),
             stats: Arc::new(ServerStats::new(replica.metrics().clone())),
             metrics: ServerMetrics::default(),
             per_address: AddressLimits::default(),
@@ -124,13 +142,14 @@ impl ServerContext {
             protection: ProtectionCounters::default(),
             connection_count: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
+            drain_requested: tokio::sync::Notify::new(),
             aborted: AtomicBool::new(false),
             hash_seed,
             client_port: Mutex::default(),
             secure_client_port: Mutex::default(),
             client_address: watch::Sender::new(None),
             ensemble_config: Mutex::default(),
-            serving_status: Mutex::new(ServingStatus { mode, epoch: None, since_ms: 0 }),
+            serving_status: Mutex::new(ServingStatus { mode, epoch: None, since_ms: 0, has_served: false }),
             trace_mask: AtomicI64::new(TRACE_MASK_DEFAULT),
             operator_snapshots: Mutex::default(),
             replica: RwLock::new(replica),
@@ -226,6 +245,14 @@ impl ServerContext {
         lock(&self.serving_status).mode
     }
 
+    /// Whether a connect request is answered or waits for the next leader.
+    pub(crate) fn takes_connects(&self) -> bool {
+        let ServingStatus { mode, since_ms, has_served, .. } = *lock(&self.serving_status);
+        let grace_ms = self.config.sessions.election_grace.as_millis();
+        let elapsed_ms = u128::try_from(self.clock.monotonic_ms() - since_ms).unwrap_or(0);
+        mode.is_some() || (has_served && elapsed_ms < grace_ms)
+    }
+
     /// The epoch of the leader, while this server serves in an ensemble.
     pub(crate) fn serving_epoch(&self) -> Option<u32> {
         lock(&self.serving_status).epoch
@@ -237,7 +264,10 @@ impl ServerContext {
     }
 
     pub(crate) fn set_serving_mode(&self, mode: Option<ServingMode>, epoch: Option<u32>) {
-        *lock(&self.serving_status) = ServingStatus { mode, epoch, since_ms: self.clock.monotonic_ms() };
+        let since_ms = self.clock.monotonic_ms();
+        let mut status = lock(&self.serving_status);
+        let has_served = status.mode.is_some();
+        *status = ServingStatus { mode, epoch, since_ms, has_served };
     }
 
     /// The replica, shared. Only the core takes it exclusively, and its panic ends the process.

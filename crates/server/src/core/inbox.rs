@@ -13,7 +13,7 @@ use zebu_node::{AnsweredRequests, ClientEvent, SubmittedRequest};
 use zebu_proto::quorum::Notification;
 use zebu_proto::{ServerId, Zxid};
 use zebu_runtime::{DiskEvent, RestoreOutcome};
-use zebu_zab::LearnerStatus;
+use zebu_zab::{HandOverRefusal, LearnerStatus};
 
 use crate::core::restore::RestoreRequest;
 use crate::disk::disk_thread::DiskFailure;
@@ -50,6 +50,10 @@ pub(crate) enum ControlEvent {
     Restore(Box<RestoreRequest>),
     /// The disk has replaced the state, or has left it.
     RestoreEnded(RestoreOutcome),
+    /// Let another server lead, and go on as a follower.
+    HandOver(oneshot::Sender<Result<(), HandOverRefusal>>),
+    /// Send the clients to other servers, then stop.
+    Drain,
     /// Finish the transactions in flight, then end.
     Stop,
     /// End at once.
@@ -65,6 +69,8 @@ pub(crate) struct CoreStatus {
     pub(crate) drop_probability: f64,
     /// Transactions after which the tree's digest differed from the leader's.
     pub(crate) digest_mismatches: u64,
+    /// The hand-overs of this server because of its disk.
+    pub(crate) disk_hand_overs: u64,
     /// The leader; this server itself if it leads.
     pub(crate) leader: Option<ServerId>,
     /// The server that this learner learns from.

@@ -7,3 +7,4 @@ pub(crate) mod inbox;
 pub(crate) mod node_builder;
 pub(crate) mod restore;
 pub(crate) mod server_core;
+mod serving_effects;

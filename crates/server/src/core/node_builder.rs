@@ -60,7 +60,10 @@ fn build_standalone(config: &ServerConfig, tree: Tree, clock: &Clock, seed: u64)
     let replica = Replica::new(tree, settings::policy(config), settings::enforcement(config), seed)
         .with_sasl(settings::client_sasl(config))
         .with_traffic(settings::traffic(config))
-        .with_freshness(settings::freshness(config));
+        .with_freshness(settings::freshness(config))
+        .with_keeper(settings::keeper(config))
+        .with_listings(settings::listings(config))
+        .with_feeds(settings::feeds(config));
     let node = Node::new(settings::node_settings(config, seed), &replica, clock.now());
     NodeParts { node, replica, member: None }
 }
@@ -81,7 +84,10 @@ fn build_member(
     let replica = Replica::new(tree, settings::policy(config), settings::enforcement(config), seed)
         .with_sasl(settings::client_sasl(config))
         .with_traffic(settings::traffic(config))
-        .with_freshness(settings::freshness(config));
+        .with_freshness(settings::freshness(config))
+        .with_keeper(settings::keeper(config))
+        .with_listings(settings::listings(config))
+        .with_feeds(settings::feeds(config));
     let peer = settings::peer_settings(config, dynamic, seed);
     let node_settings = settings::node_settings(config, seed);
     let node = Node::ensemble_member(node_settings, peer, recovered, &replica, clock.now());

@@ -93,7 +93,9 @@ impl ServerCore {
     /// Begins to replace the state: no new transaction is proposed from here on.
     pub(super) fn begin_restore(&mut self, request: RestoreRequest) {
         let refusal = match (self.phase, &self.restore, &self.edge.peers) {
-            (CorePhase::Stopping { .. } | CorePhase::Aborted, _, _) => RestoreRefusal::Stopping,
+            (CorePhase::Draining | CorePhase::Stopping { .. } | CorePhase::Aborted, _, _) => {
+                RestoreRefusal::Stopping
+            }
             (CorePhase::Serving, _, Some(_)) => RestoreRefusal::Ensemble,
             (CorePhase::Serving, Some(_), None) => RestoreRefusal::Busy,
             (CorePhase::Serving, None, None) => {

@@ -7,18 +7,18 @@ use std::time::Instant;
 use tracing::{info, warn};
 use zebu_node::{
     AfterAppend, AnsweredRequests, AuditEvent, CommitError, ConnectionId, Effect, Node, Now, OperatorNotice,
-    ServeEffect, ServingMode,
 };
 use zebu_proto::Zxid;
 use zebu_runtime::{Edge, ExclusiveWork, Round, SharedWork};
 use zebu_storage::Directories;
 use zebu_tree::Tree;
-use zebu_zab::{ConfigEffect, DiskCommand, ServingRole};
+use zebu_zab::{DiskCommand, HandOverRefusal};
 
 use crate::core::context::ServerContext;
 use crate::core::executor::{CoreTask, RoundOutcome};
 use crate::core::inbox::{ControlEvent, CoreStatus, InboxBatch};
 use crate::core::restore::RestoreProgress;
+use crate::core::serving_effects::{execute_config, execute_serve};
 use crate::disk::disk_thread::{DiskFailure, DiskHandle};
 use crate::disk::snapshotter::SnapshotHandle;
 use crate::dynamic_config::ConfigFileWriter;
@@ -49,6 +49,8 @@ pub(crate) enum CoreFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CorePhase {
     Serving,
+    /// Sends the clients to other servers, and serves those that are left.
+    Draining,
     /// Finishes transactions in flight, accepts no new requests.
     Stopping {
         /// A server that could not hand over by then stops anyway.
@@ -65,6 +67,8 @@ pub(crate) struct ServerCore {
     pub(super) phase: CorePhase,
     /// `None` unless the whole state is being replaced.
     pub(super) restore: Option<RestoreProgress>,
+    /// Whether requests that make the tree larger were accepted after the last round.
+    accepts_growth: bool,
     /// Empty between rounds; kept for its memory.
     batch: InboxBatch,
     /// Empty between rounds; kept for its memory.
@@ -117,11 +121,16 @@ impl ServerCore {
         let mut round = Round::new(node);
         round.execute_effects(&mut edge);
         edge.flush();
+        // The first round may end the first election.
+        if let Some(is_looking) = round.node().is_looking() {
+            edge.times.observe_role(is_looking, &edge.shared.metrics);
+        }
         ServerCore {
             round,
             edge,
             phase: CorePhase::Serving,
             restore: None,
+            accepts_growth: true,
             batch: InboxBatch::default(),
             audit_events: Vec::new(),
         }
@@ -133,7 +142,7 @@ impl ServerCore {
         }
         self.handle_control_events(batch)?;
         match self.phase {
-            CorePhase::Serving => {}
+            CorePhase::Serving | CorePhase::Draining => {}
             CorePhase::Stopping { .. } => batch.client_events.clear(),
             CorePhase::Aborted => return Ok(()),
         }
@@ -149,10 +158,25 @@ impl ServerCore {
         };
         self.record_audit_events();
         served?;
+        self.stop_if_drained()?;
         self.begin_install_if_drained()?;
         self.edge.flush();
         self.log_notices();
+        self.log_growth();
         Ok(())
+    }
+
+    /// Logs a change between accepting and refusing what makes the tree larger.
+    fn log_growth(&mut self) {
+        let accepts_growth = self.round.node().has_room_to_grow();
+        if std::mem::replace(&mut self.accepts_growth, accepts_growth) == accepts_growth {
+            return;
+        }
+        if accepts_growth {
+            info!("requests that make the tree larger are accepted again");
+        } else {
+            warn!("requests that make the tree larger are refused: no quorum has room on its disks");
+        }
     }
 
     fn record_audit_events(&mut self) {
@@ -179,7 +203,7 @@ impl ServerCore {
     /// stop is safe at any moment.
     fn has_stopped(&self) -> bool {
         match self.phase {
-            CorePhase::Serving | CorePhase::Aborted => false,
+            CorePhase::Serving | CorePhase::Draining | CorePhase::Aborted => false,
             CorePhase::Stopping { until_ms } => {
                 let node = self.round.node();
                 let finished = node.in_flight() == 0 && node.has_resigned();
@@ -219,6 +243,9 @@ impl ServerCore {
                     local_sessions: node.local_session_report(),
                     drop_probability: node.drop_probability(),
                     digest_mismatches: node.digest_mismatches(),
+                    disk_hand_overs: status
+                        .as_ref()
+                        .map_or(0, |status| status.disk.full_hand_overs + status.disk.slow_hand_overs),
                     leader: status.as_ref().and_then(|status| status.leader),
                     learner_master: status.as_ref().and_then(|status| status.master),
                     logged: status.as_ref().map_or(Zxid::ZERO, |status| status.logged),
@@ -231,10 +258,28 @@ impl ServerCore {
             }
             ControlEvent::Restore(request) => self.begin_restore(*request),
             ControlEvent::RestoreEnded(outcome) => self.end_restore(outcome),
+            ControlEvent::HandOver(reply) => {
+                self.round.handle_peers(&mut self.edge);
+                let begun = match self.phase {
+                    CorePhase::Serving => self.round.hand_over(&mut self.edge),
+                    CorePhase::Draining | CorePhase::Stopping { .. } | CorePhase::Aborted => {
+                        Err(HandOverRefusal::NotReady)
+                    }
+                };
+                // The receiver may be gone.
+                let _ = reply.send(begun);
+            }
+            ControlEvent::Drain => {
+                self.round.handle_peers(&mut self.edge);
+                self.refuse_restore();
+                self.begin_drain();
+            }
             ControlEvent::Stop => {
                 self.round.handle_peers(&mut self.edge);
                 self.refuse_restore();
-                self.begin_shutdown();
+                if matches!(self.phase, CorePhase::Serving | CorePhase::Draining) {
+                    self.begin_shutdown();
+                }
             }
             ControlEvent::Abort => self.phase = CorePhase::Aborted,
         }
@@ -263,6 +308,41 @@ impl ServerCore {
         if let Some(is_looking) = self.round.node().is_looking() {
             self.edge.times.observe_role(is_looking, metrics);
         }
+    }
+
+    fn begin_drain(&mut self) {
+        if self.phase != CorePhase::Serving {
+            return;
+        }
+        self.phase = CorePhase::Draining;
+        let mut open: Vec<ConnectionId> = self.edge.shared.connections.read().keys().copied().collect();
+        open.sort_unstable();
+        let time = self.edge.shared.config.sessions.drain_time;
+        let time_ms = i64::try_from(time.as_millis()).unwrap_or(i64::MAX / 2);
+        self.round.begin_drain(&open, time_ms, &mut self.edge);
+        if self.round.node().is_draining() {
+            info!(connections = open.len(), time_ms, "sending clients to other servers");
+        }
+    }
+
+    /// Stops when the clients have left, or when their time is over.
+    fn stop_if_drained(&mut self) -> Result<(), CoreFailure> {
+        let now_ms = self.edge.shared.clock.monotonic_ms();
+        if self.phase != CorePhase::Draining || !self.round.node().has_drained(now_ms) {
+            return Ok(());
+        }
+        if self.round.node().is_draining() {
+            let metrics = self.edge.shared.read_replica().metrics().clone();
+            info!(
+                closed = metrics.connections_drained.total(),
+                moved = metrics.clients_moved.total(),
+                left = self.edge.shared.connections.read().len(),
+                "drained"
+            );
+        }
+        self.begin_shutdown();
+        self.round.serve(&mut Vec::new(), &mut self.edge)?;
+        Ok(())
     }
 
     fn begin_shutdown(&mut self) {
@@ -307,6 +387,9 @@ impl Edge for CoreEdge {
     fn committed(&mut self, _: &Node, transactions: usize) {
         self.shared.metrics.commits.add(transactions as u64);
         let applied = self.shared.read_replica().last_zxid();
+        if self.shared.feeds.open_feeds() > 0 {
+            self.shared.feed_signals.committed();
+        }
         self.times.applied(applied, self.shared.serving_mode(), &self.shared.metrics);
     }
 
@@ -364,57 +447,6 @@ impl CoreEdge {
     fn flush(&self) {
         if let Some(peers) = &self.peers {
             peers.flush();
-        }
-    }
-}
-
-fn execute_config(
-    effect: ConfigEffect,
-    shared: &ServerContext,
-    peers: Option<&Peers>,
-    files: &ConfigFileWriter,
-) {
-    let Some(peers) = peers else { return };
-    match effect {
-        ConfigEffect::PersistProposed { configuration } => {
-            peers.set_proposed_config(&configuration);
-            files.save_proposed(configuration);
-        }
-        ConfigEffect::LearnAddresses { configuration } => peers.set_proposed_config(&configuration),
-        ConfigEffect::Activate { configuration } => {
-            info!(version = format_args!("{:x}", configuration.version), "the members have changed");
-            peers.activate_config(&configuration);
-            shared.activate_config((*configuration).clone(), shared.clock.now().wall_ms);
-            files.activate(configuration);
-        }
-    }
-}
-
-fn execute_serve(effect: ServeEffect, shared: &ServerContext, peers: Option<&Peers>) {
-    match effect {
-        ServeEffect::Serve(serving) => {
-            info!(?serving, "this member serves");
-            if let Some(peers) = peers {
-                peers.set_serving(Some(serving));
-            }
-            let (ServingRole::Leading { epoch }
-            | ServingRole::Following { epoch, .. }
-            | ServingRole::Observing { epoch, .. }) = serving;
-            shared.set_serving_mode(Some(serving.into()), Some(epoch));
-        }
-        ServeEffect::ServeReadOnly => {
-            // Test suites of other projects wait for the first words.
-            info!(
-                "Read-only server started: there is no leader, clients that are content with reads are served"
-            );
-            shared.set_serving_mode(Some(ServingMode::ReadOnly), None);
-        }
-        ServeEffect::Stop => {
-            info!("this member serves no more");
-            if let Some(peers) = peers {
-                peers.set_serving(None);
-            }
-            shared.set_serving_mode(None, None);
         }
     }
 }

@@ -4,19 +4,21 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use tracing::{error, info, warn};
 use zebu_node::{LogBatch, ServingMode};
 use zebu_proto::Zxid;
-use zebu_runtime::{DiskError, DiskOutcome, DiskWorker, RestoredState};
+use zebu_runtime::{DiskError, DiskOutcome, DiskWorker, RestoredState, RoomKeeper};
 use zebu_storage::{Disk, FileDisk};
 use zebu_tree::Tree;
 use zebu_zab::{DiskCommand, IoId};
 
 use crate::core::context::ServerContext;
 use crate::core::inbox::ControlEvent;
+use crate::disk::room_watch::{LOOK_INTERVAL, RoomWatch};
 use crate::panic_guard::PanicGuard;
 use crate::sync::{Receiver, Sender, channel};
 
@@ -80,8 +82,9 @@ impl DiskHandle {
 pub(crate) fn start_disk_thread(
     shared: Arc<ServerContext>,
     worker: DiskWorker<FileDisk>,
+    room: Option<RoomKeeper<FileDisk>>,
 ) -> std::io::Result<(DiskHandle, JoinHandle<()>)> {
-    let (handle, run) = disk_loop(shared, worker);
+    let (handle, run) = disk_loop(shared, worker, room);
     Ok((handle, std::thread::Builder::new().name("zebu-disk".to_owned()).spawn(run)?))
 }
 
@@ -89,12 +92,14 @@ pub(crate) fn start_disk_thread(
 pub(crate) fn disk_loop<D: Disk>(
     shared: Arc<ServerContext>,
     worker: DiskWorker<D>,
+    room: Option<RoomKeeper<D>>,
 ) -> (DiskHandle, impl FnOnce()) {
     let (work, received) = channel();
     let handle = DiskHandle { shared: shared.clone(), requests: work };
     let run = move || {
         let _panic_guard = PanicGuard::new(shared.clone(), "the disk thread");
-        let mut disk = DiskThread { shared, worker, deferred: None };
+        let room = room.map(|keeper| RoomWatch::new(shared.clone(), keeper));
+        let mut disk = DiskThread { shared, worker, deferred: None, room };
         if let Err(failure) = disk.run(&received) {
             error!(%failure, "the disk failed; the server stops");
             disk.shared.inbox.push_control(ControlEvent::DiskFailed(failure));
@@ -109,6 +114,8 @@ struct DiskThread<D: Disk> {
     worker: DiskWorker<D>,
     /// A request that was received but does not belong to the last batch; it comes next.
     deferred: Option<DiskRequest>,
+    /// `None` if no room is watched.
+    room: Option<RoomWatch<D>>,
 }
 
 /// The appends that share one fsync: all queued ones, and with `flushDelay` later ones, up to
@@ -178,7 +185,8 @@ impl GroupTimes {
 
 impl<D: Disk> DiskThread<D> {
     fn run(&mut self, work: &Receiver<DiskRequest>) -> Result<(), DiskFailure> {
-        while let Some(next) = self.deferred.take().or_else(|| work.recv().ok()) {
+        self.look_at_room();
+        while let Some(next) = self.next_request(work) {
             if self.shared.aborted.load(Ordering::Acquire) {
                 return Ok(());
             }
@@ -199,6 +207,38 @@ impl<D: Disk> DiskThread<D> {
         Ok(())
     }
 
+    /// The next request; `None` at the end. An idle thread looks at its room meanwhile.
+    fn next_request(&mut self, work: &Receiver<DiskRequest>) -> Option<DiskRequest> {
+        if let Some(deferred) = self.deferred.take() {
+            return Some(deferred);
+        }
+        if self.room.is_none() {
+            return work.recv().ok();
+        }
+        loop {
+            match work.recv_timeout(LOOK_INTERVAL) {
+                Ok(request) => return Some(request),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.look_at_room();
+                    self.keep_reserve();
+                }
+            }
+        }
+    }
+
+    fn look_at_room(&mut self) {
+        if let Some(room) = &mut self.room {
+            room.look();
+        }
+    }
+
+    fn keep_reserve(&mut self) {
+        if let Some(room) = &mut self.room {
+            room.keep_reserve();
+        }
+    }
+
     fn append(
         &mut self,
         first: (LogBatch, Option<IoId>),
@@ -206,6 +246,7 @@ impl<D: Disk> DiskThread<D> {
         work: &Receiver<DiskRequest>,
     ) -> Result<(), DiskFailure> {
         let began = Instant::now();
+        self.look_at_room();
         self.write_waiting(first, &mut times, work).map_err(|error| self.failure(error))?;
         let written = Instant::now();
         let synced = self.worker.sync().map_err(|error| self.failure(error))?;
@@ -224,6 +265,7 @@ impl<D: Disk> DiskThread<D> {
             Some(_) => self.shared.inbox.wake(),
             None => self.shared.core.run_or_wake(&self.shared.inbox, synced.transactions as usize),
         }
+        self.keep_reserve();
         Ok(())
     }
 

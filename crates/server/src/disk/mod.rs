@@ -5,4 +5,6 @@ pub(crate) mod backlog;
 pub(crate) mod disk_thread;
 pub(crate) mod purger;
 pub(crate) mod recovery;
+pub(crate) mod room_status;
+mod room_watch;
 pub(crate) mod snapshotter;

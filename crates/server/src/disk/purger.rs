@@ -6,13 +6,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tracing::{error, info, warn};
 use zebu_storage::disk::{Disk, replace_file};
-use zebu_storage::{Directories, FileDisk, purge};
+use zebu_storage::{Directories, FileDisk, purge, purge_for_room};
 
 use crate::config::PurgeInterval;
 use crate::core::context::ServerContext;
@@ -61,7 +61,7 @@ pub(crate) fn effective_interval(configured: PurgeInterval, origin: DirectoryOri
 
 /// Keeps the thread running; it ends when this is dropped.
 pub(crate) struct PurgeHandle {
-    _alive: Sender<()>,
+    _requests: Arc<SyncSender<()>>,
 }
 
 /// Logs the purge settings, and starts the thread if the purge is on.
@@ -84,11 +84,22 @@ pub(crate) fn start_purge_thread(
         return Ok(None);
     };
     info!(every_s = every.as_secs(), retain, "old snapshots and logs are removed (autopurge)");
-    let (alive, stopped) = channel();
+    let (requests, received) = sync_channel(1);
+    let requests = Arc::new(requests);
+    shared.disk_room.set_purge(Arc::downgrade(&requests));
     let thread = std::thread::Builder::new()
         .name("zebu-purge".to_owned())
-        .spawn(move || run_purge_thread(&shared.metrics, &directories, retain, every, &stopped))?;
-    Ok(Some((PurgeHandle { _alive: alive }, thread)))
+        .spawn(move || run_purge_thread(&shared.metrics, &directories, retain, every, &received))?;
+    Ok(Some((PurgeHandle { _requests: requests }, thread)))
+}
+
+/// The files that a purge leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PurgeExtent {
+    /// As configured.
+    Configured,
+    /// Only those that the next start needs, because the disk has little room.
+    NeededFilesOnly,
 }
 
 fn run_purge_thread(
@@ -96,13 +107,23 @@ fn run_purge_thread(
     directories: &Directories,
     retain: usize,
     every: Duration,
-    stopped: &Receiver<()>,
+    requests: &Receiver<()>,
 ) {
-    let mut pause = every.min(FIRST_PURGE_DELAY);
-    while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-        pause = every;
+    let mut next = Instant::now() + every.min(FIRST_PURGE_DELAY);
+    loop {
+        let extent = match requests.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            Ok(()) => PurgeExtent::NeededFilesOnly,
+            Err(RecvTimeoutError::Timeout) => PurgeExtent::Configured,
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        if extent == PurgeExtent::Configured {
+            next = Instant::now() + every;
+        }
         // A purge has no state but the files, so the next one can start after a panic.
-        let Ok(purged) = catch_unwind(AssertUnwindSafe(|| purge(&FileDisk, directories, retain))) else {
+        let Ok(purged) = catch_unwind(AssertUnwindSafe(|| match extent {
+            PurgeExtent::Configured => purge(&FileDisk, directories, retain),
+            PurgeExtent::NeededFilesOnly => purge_for_room(&FileDisk, directories),
+        })) else {
             metrics.purge_errors.increment();
             error!(
                 "removing old files failed unexpectedly; trying again next time. Please report the message above"

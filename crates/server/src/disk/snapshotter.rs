@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{error, info, warn};
 use zebu_proto::Zxid;
+use zebu_proto::quorum::DiskRoom;
 use zebu_runtime::{SnapshotStep, SnapshotStore, SnapshotTask};
 use zebu_storage::{FileDisk, SnapshotError};
 
@@ -100,6 +101,11 @@ fn run_snapshot_thread(
             let _ = reply.send(written);
             continue;
         }
+        if !has_room(shared) {
+            shared.metrics.snapshot_errors.increment();
+            warn!("no snapshot was written: the disk has no room for it; the server goes on with its log");
+            continue;
+        }
         let started = Instant::now();
         // The thread only reads the replica, and only writers can poison its lock. The next
         // snapshot starts from the beginning.
@@ -123,6 +129,9 @@ fn run_snapshot_thread(
             Ok(SnapshotStep::Written(zxid)) => {
                 let took_ms = record_duration(shared, started);
                 info!(%zxid, took_ms, "snapshot written");
+                if shared.disk_room.room() != DiskRoom::Enough {
+                    shared.disk_room.request_purge();
+                }
             }
             Err(error) => {
                 shared.metrics.snapshot_errors.increment();
@@ -130,6 +139,17 @@ fn run_snapshot_thread(
             }
         }
     }
+}
+
+/// Bytes of a node in a snapshot beside its path and data, about.
+const NODE_BYTES: u64 = 100;
+
+/// Whether the disk has room for a snapshot of the present state.
+fn has_room(shared: &ServerContext) -> bool {
+    let replica = shared.read_replica();
+    let tree = replica.tree();
+    let bytes = tree.approximate_data_size() as u64 + tree.node_count() as u64 * NODE_BYTES;
+    shared.disk_room.has_room_for_snapshot(bytes)
 }
 
 /// Counts a written snapshot and returns its milliseconds.

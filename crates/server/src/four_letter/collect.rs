@@ -235,6 +235,7 @@ pub(crate) fn connection_report(entry: &Arc<ConnectionEntry>) -> ConnectionRepor
     };
     ConnectionReport {
         remote: entry.remote_address,
+        is_serving: connection.phase == ConnectionPhase::Serving,
         interest,
         queued: connection.outstanding() as u64,
         received: stats.packets_received,

@@ -13,6 +13,8 @@ use super::report::{ServerReport, write_header, write_server};
 pub(crate) struct ConnectionReport {
     /// Remote address.
     pub(crate) remote: SocketAddr,
+    /// Whether requests are served. A connection that closes still has its session here.
+    pub(crate) is_serving: bool,
     /// Events that the server waits for on the socket.
     pub(crate) interest: SocketInterest,
     /// Requests without a reply.
@@ -99,7 +101,7 @@ pub(crate) fn write_stat_tail(out: &mut String, server: &ServerReport) {
 
 /// Appends the line of one connection.
 pub(crate) fn write_connection(out: &mut String, connection: &ConnectionReport, detail: ConnectionDetail) {
-    let ConnectionReport { remote, interest, queued, received, sent, session } = connection;
+    let ConnectionReport { remote, interest, queued, received, sent, session, .. } = connection;
     let remote = java_text::socket_address(*remote);
     let _ = write!(out, " {remote}[{:x}](queued={queued},recved={received},sent={sent}", interest.bits());
     if let (ConnectionDetail::Full, Some(session)) = (detail, session) {
@@ -151,12 +153,19 @@ pub(crate) fn op_mnemonic(operation: OpCode) -> &'static str {
         OpCode::SetWatches2 => "STW2",
         OpCode::AddWatch => "ADDW",
         OpCode::GetAcl => "GETA",
-        OpCode::GetChildren | OpCode::GetChildren2 => "GETC",
+        OpCode::GetChildren | OpCode::GetChildren2 | OpCode::GetChildrenPaginated | OpCode::Page => "GETC",
+        OpCode::Scan => "SCAN",
+        OpCode::DeleteTree => "DELT",
+        OpCode::FilteredList | OpCode::ListWithStatsAndData | OpCode::ListRecursive => "GETC",
+        OpCode::CheckNotExists | OpCode::CheckStat => "CHEC",
+        OpCode::CreateIfNotExists => "CREA",
+        OpCode::RemoveRecursive | OpCode::TryRemove => "DELE",
         OpCode::GetAllChildrenNumber => "GETACN",
         OpCode::CheckWatches => "CHKW",
         OpCode::RemoveWatches => "REMW",
         OpCode::WhoAmI => "HOMI",
         OpCode::GetEphemerals => "GETE",
+        OpCode::Feed | OpCode::FeedCredit => "FEED",
         // A read with freshness is shown as the read.
         OpCode::Error | OpCode::Auth | OpCode::Sasl | OpCode::Hello | OpCode::With => "NA",
     }

@@ -41,6 +41,7 @@ fn session() -> SessionReport {
 fn connection() -> ConnectionReport {
     ConnectionReport {
         remote: "10.0.0.7:51422".parse().unwrap(),
+        is_serving: true,
         interest: SocketInterest::Read,
         queued: 0,
         received: 8,

@@ -96,6 +96,6 @@ fn start_disk(shared: &Arc<ServerContext>, directories: &Directories) -> (DiskHa
     store.write_first(shared.read_replica().tree()).unwrap();
     let log = LogWriter::open(disk.clone(), settings.log.clone(), Zxid(0)).unwrap();
     let worker = DiskWorker::new(directories.clone(), settings, store, Some(log), None);
-    let (handle, run) = disk_loop(shared.clone(), worker);
+    let (handle, run) = disk_loop(shared.clone(), worker, None);
     (handle, shuttle::thread::spawn(run))
 }

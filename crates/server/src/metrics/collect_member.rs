@@ -26,6 +26,7 @@ pub(super) fn add_member(view: &mut MetricsView, shared: &ServerContext, core: &
     view.counter("zebu_quorum_insecure_connections_blocked", &edge.peer_insecure_blocked);
     view.counter("zebu_quorum_unsuccessful_handshakes", &edge.peer_handshakes_failed);
     view.counter("zebu_quorum_auth_failures", &edge.peer_auth_failed);
+    view.count("zebu_disk_hand_overs", core.disk_hand_overs);
     if let Some(epoch) = shared.serving_epoch() {
         view.gauge("zebu_epoch", i64::from(epoch));
     }
@@ -53,6 +54,7 @@ fn add_leader(view: &mut MetricsView, shared: &ServerContext, members: &Configur
         ("synced_non_voting_followers", synced(None)),
         ("synced_observers", synced(Some(Role::Observer))),
         ("pending_syncs", core.pending_syncs as i64),
+        ("zebu_slow_servers", learners.iter().filter(|learner| learner.slow).count() as i64),
         ("leader_uptime", shared.serving_mode_age_ms()),
         ("last_proposal_size", proposals.last),
         ("min_proposal_size", proposals.min),
@@ -64,6 +66,12 @@ fn add_leader(view: &mut MetricsView, shared: &ServerContext, members: &Configur
         .iter()
         .map(|learner| (learner.server.0.to_string().into_boxed_str(), lag(core.logged, learner.acked)));
     view.set("zebu_learner_lag_zxids", SeriesValue::Gauges(lags.collect()));
+    let of_each = |value: fn(&LearnerStatus) -> i64| {
+        let named = |learner: &LearnerStatus| (learner.server.0.to_string().into_boxed_str(), value(learner));
+        SeriesValue::Gauges(learners.iter().map(named).collect())
+    };
+    view.set("zebu_learner_disk_state", of_each(|learner| i64::from(learner.room.number())));
+    view.set("zebu_learner_ack_p99_ms", of_each(|learner| learner.ack_p99_ms.unwrap_or_default()));
 }
 
 /// Transactions between two zxids. A learner of an older epoch lacks at least those of this one.

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use zebu_metrics::{Exposure, FAMILIES, FamilyScope, FamilySource, mntr_text, prometheus_text};
+use zebu_metrics::{Exposure, FAMILIES, FamilyScope, FamilySource, WriteRun, mntr_text, prometheus_text};
 
 use super::collect::collect_view;
 use crate::clock::Clock;
@@ -24,6 +24,7 @@ fn shared() -> Arc<ServerContext> {
 fn status() -> CoreStatus {
     CoreStatus {
         leader: None,
+        disk_hand_overs: 0,
         global_sessions: Default::default(),
         local_sessions: None,
         drop_probability: 0.0,
@@ -61,9 +62,11 @@ fn fits_telegraf(line: &str) -> bool {
 fn mntr_has_one_shape_that_collectors_read() {
     let shared = shared();
     let replica_metrics = shared.read_replica().metrics().clone();
+    let mut run = WriteRun::default();
     for path in ["/app/a", "/a b/x", "/ü/x", "/{x}/y", "/.z/y"] {
-        replica_metrics.namespaces.record_write(path, 5);
+        replica_metrics.namespaces.add_write(&mut run, path, 5);
     }
+    replica_metrics.namespaces.flush_writes(&mut run);
     let text = mntr_text(&collect_view(&shared, &status()));
     assert!(text.lines().count() > 400, "{text}");
     for line in text.lines() {

@@ -4,6 +4,7 @@
 //! `connections.rs` states the rule which thread may write.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -30,6 +31,11 @@ pub(crate) trait WritableSocket {
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize>;
 
     fn shut_down_writing(&self) -> io::Result<()>;
+
+    /// Whether the system holds received bytes.
+    fn has_unread(&self) -> bool {
+        false
+    }
 }
 
 impl WritableSocket for OwnedReadHalf {
@@ -44,11 +50,25 @@ impl WritableSocket for OwnedReadHalf {
     fn shut_down_writing(&self) -> io::Result<()> {
         SockRef::from(self.as_ref()).shutdown(std::net::Shutdown::Write)
     }
+
+    fn has_unread(&self) -> bool {
+        has_unread(self.as_ref())
+    }
+}
+
+/// Whether the system holds received bytes of a socket. The runtime may not know of them yet.
+pub(crate) fn has_unread(stream: &TcpStream) -> bool {
+    SockRef::from(stream).peek(&mut [MaybeUninit::uninit()]).is_ok_and(|count| count > 0)
 }
 
 impl ClientSocket {
     pub(crate) fn new(stream: TcpStream) -> (ClientSocket, SharedWriter) {
         ClientSocket::from_halves(split(stream))
+    }
+
+    /// Whether the system holds received bytes.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.0.has_unread()
     }
 
     pub(crate) fn from_halves((reader, writer): (ReadHalf, WriteHalf)) -> (ClientSocket, SharedWriter) {

@@ -18,6 +18,8 @@ pub(super) enum ConnectionStage {
     Serving,
     /// A SASL mechanism processes a token; nothing is read meanwhile.
     Authenticating,
+    /// Prepares the answer of a listing in slices; nothing is read meanwhile.
+    Listing,
 }
 
 /// The next step of the task.

@@ -10,10 +10,12 @@
 
 mod authentication;
 mod input;
+mod listing;
 
 use std::cell::Cell;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -105,9 +107,18 @@ pub(super) trait TaskSocket: AsyncRead + AsyncWrite + Send + Unpin + 'static {
     /// Tells the client that the connection ends, if its protocol has a word for it and the socket takes it
     /// without waiting.
     fn send_close_notify(&mut self, _: &mut Context<'_>) {}
+
+    /// Whether the system holds received bytes that the runtime may not know of.
+    fn has_unread(&self) -> bool {
+        false
+    }
 }
 
-impl TaskSocket for ClientSocket {}
+impl TaskSocket for ClientSocket {
+    fn has_unread(&self) -> bool {
+        self.has_unread()
+    }
+}
 
 impl<S: TaskSocket> ConnectionTask<S> {
     pub(super) fn new(socket: S, guard: ConnectionGuard) -> ConnectionTask<S> {
@@ -178,6 +189,9 @@ impl<S: TaskSocket> ConnectionTask<S> {
         }
         if self.stage == ConnectionStage::Authenticating {
             return self.run_sasl(requests);
+        }
+        if self.stage == ConnectionStage::Listing && self.has_listing_left(requests) {
+            return self.pause_listing();
         }
         match self.collect_output() {
             OutputOutcome::Wait => ConnectionStep::Wait(self.prepare_to_wait()),
@@ -278,6 +292,8 @@ impl<S: TaskSocket> ConnectionTask<S> {
             | DisconnectReason::AheadOfServer
             | DisconnectReason::Throttled
             | DisconnectReason::Shed
+            | DisconnectReason::Drained
+            | DisconnectReason::NoRoom
             | DisconnectReason::NotServing
             | DisconnectReason::ReadOnly => debug!(?reason, "closed"),
         }
@@ -313,7 +329,7 @@ impl<S: TaskSocket> ConnectionTask<S> {
         {
             return Poll::Ready(wake);
         }
-        if self.guard.entry.poll_wakeup(context).is_ready() {
+        if self.guard.entry.poll_wakeup(context).is_ready() || self.leave_if_quiet(input) {
             return Poll::Ready(WakeReason::Signalled);
         }
         match &mut self.deadline {
@@ -329,7 +345,8 @@ impl<S: TaskSocket> ConnectionTask<S> {
             ConnectionStage::FirstFrame => InputMode::Read,
             ConnectionStage::FourLetterWord(_)
             | ConnectionStage::Connecting
-            | ConnectionStage::Authenticating => InputMode::Paused,
+            | ConnectionStage::Authenticating
+            | ConnectionStage::Listing => InputMode::Paused,
             ConnectionStage::Serving => {
                 let mut connection = self.guard.entry.lock();
                 let has_room = connection.has_room_below(self.allowance());
@@ -348,6 +365,19 @@ impl<S: TaskSocket> ConnectionTask<S> {
                 }
             }
         }
+    }
+
+    /// Closes the connection of a client that a stopping server sends away, if no bytes are on their way in
+    /// either direction. The task has just found nothing to read.
+    fn leave_if_quiet(&self, input: InputMode) -> bool {
+        let is_leaving = self.guard.shared.stopping.load(Ordering::Acquire)
+            && input == InputMode::Read
+            && self.stage == ConnectionStage::Serving;
+        is_leaving
+            && self.unparsed.is_empty()
+            && self.output.is_empty()
+            && self.socket.as_ref().is_some_and(|socket| !socket.has_unread())
+            && self.guard.entry.lock().leave_if_quiet()
     }
 
     fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<WakeReason> {

@@ -104,8 +104,8 @@ impl LockedConnection {
         if connection.phase != ConnectionPhase::Serving || connection.outbox_len() > DIRECT_SEND_BYTES_MAX {
             return false;
         }
-        if connection.has_notable_requests() {
-            // The task logs them.
+        if connection.has_notable_requests() || connection.leaves_when_quiet() {
+            // The task logs them, or closes the connection.
             return false;
         }
         if connection.outbox_len() > 0 {
@@ -231,4 +231,4 @@ impl ConnectionRegistry {
 
 /// Ten thousand connections may be idle. Locks of tests are larger.
 #[cfg(not(test))]
-const _: () = assert!(size_of::<ConnectionEntry>() <= 432);
+const _: () = assert!(size_of::<ConnectionEntry>() <= 440);

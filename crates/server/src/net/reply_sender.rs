@@ -87,7 +87,9 @@ impl Connections for OutboxBatch<'_> {
         let before = (connection.phase, connection.outbox_len());
         let result = action(&mut connection);
         let changed = before != (connection.phase, connection.outbox_len())
-            || connection.phase != ConnectionPhase::Serving;
+            || connection.phase != ConnectionPhase::Serving
+            || connection.leaves_when_quiet()
+            || connection.has_listing_to_run();
         drop(connection);
         if changed && entry.mark_dirty() {
             self.dirty.push(entry.clone());

@@ -204,7 +204,7 @@ async fn accept_tls(
     accepted: Instant,
 ) -> Result<(TlsStream<TcpStream>, Vec<Id>), PreludeError> {
     // A handshake costs more than all that a server that does not serve would do.
-    if shared.stopping.load(Ordering::Acquire) || shared.serving_mode().is_none() {
+    if shared.stopping.load(Ordering::Acquire) || !shared.takes_connects() {
         return Err(PreludeError::NotServing);
     }
     let permit = HandshakePermit::try_new(shared).ok_or(PreludeError::TooMany)?;

@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
+use super::client_socket::has_unread;
 use super::connection_task::TaskSocket;
 use crate::core::context::ServerContext;
 
@@ -33,6 +34,10 @@ impl TlsSocket {
 impl TaskSocket for Box<TlsSocket> {
     fn send_close_notify(&mut self, context: &mut Context<'_>) {
         let _ = Pin::new(&mut self.stream).poll_shutdown(context);
+    }
+
+    fn has_unread(&self) -> bool {
+        has_unread(self.stream.get_ref().0)
     }
 }
 

@@ -21,6 +21,7 @@ mod peer_stream;
 mod peer_tls;
 mod protected_accept;
 mod protection;
+pub(crate) mod quorum_dialer;
 mod read_gate;
 mod sync_log;
 #[cfg(test)]

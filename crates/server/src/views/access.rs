@@ -97,6 +97,13 @@ impl ServerViews {
         (!held.is_empty()).then_some(held)
     }
 
+    /// Records a command of the admin server, if events beyond those of ZooKeeper are wanted.
+    pub fn audit_command(&self, operation: AuditOperation, credentials: &Credentials, result: AuditResult) {
+        if let Some(audit) = &self.shared.audit {
+            audit.record_extra(None, credentials, operation, result, self.shared.clock.now());
+        }
+    }
+
     /// What the caller may do with the whole state.
     pub fn root_access(&self, credentials: &Credentials) -> RootAccess {
         if credentials.is_super() {

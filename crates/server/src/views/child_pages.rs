@@ -1,25 +1,14 @@
 //! Pages of the children of a node, in the byte order of their names.
 //!
-//! The tree keeps children in the order of their creation, so each page walks all of them. The walk is cut
-//! into slices: one hold of the replica lock visits a bounded number of children, and copies only names that
-//! may belong to the page. A child that exists during the whole walk is on exactly one page.
-
-use std::collections::BTreeSet;
+//! The tree keeps the children of few large nodes in order, while readers ask for it. A page costs its own
+//! length then. The first page of such a node prepares the order, in slices: one hold of the replica lock
+//! does a bounded amount of work.
 
 use zebu_node::Replica;
 use zebu_proto::{ErrorCode, Permissions};
-use zebu_tree::{Credentials, NodeRef, access};
+use zebu_tree::{ChildBound, Credentials, access};
 
 use super::{ServerViews, StatView};
-
-/// Children that are visited under one hold of the replica lock.
-const CHILDREN_PER_HOLD: usize = 2048;
-
-/// Visited children by which a walk finds its place again; the newest that still exists is taken.
-const PLACES_MAX: usize = 8;
-
-/// Walks that lost their place before the scan is given up.
-const RESTARTS_MAX: usize = 16;
 
 /// A child on a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,228 +19,126 @@ pub struct ChildView {
     pub node: Option<StatView>,
 }
 
-/// A page of children.
+/// A page of children, of one state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChildPage {
     /// The children, in the byte order of their names.
     pub children: Vec<ChildView>,
     /// The name behind which the next page begins; `None` after the last page. It may be gone by now.
     pub next: Option<String>,
-    /// The parent at the end of the scan.
+    /// The parent.
     pub parent: StatView,
-    /// Whether no child was created or deleted during the scan.
-    pub is_one_state: bool,
 }
 
-/// The place of a walk among the children.
+/// The request for a page.
 #[derive(Clone, Debug)]
-struct Place {
-    name: String,
-    /// A child that was deleted and created again is at another place.
-    czxid: i64,
-}
-
-/// A scan for one page.
-#[derive(Debug)]
-pub struct ChildScan {
-    path: String,
-    credentials: Credentials,
-    after: String,
-    limit: usize,
-    /// The first names behind `after`, one more than the page holds.
-    found: BTreeSet<String>,
-    places: Vec<Place>,
-    restarts: usize,
-    /// The pzxid of the first slice.
-    began_at: Option<i64>,
-}
-
-/// Where a scan stands.
-#[derive(Debug)]
-pub enum ScanProgress {
-    /// Call again.
-    More,
-    /// The page.
-    Done(ChildPage),
-    /// The children change too quickly for the walk to keep its place.
-    Unsteady,
-}
-
-impl ChildScan {
-    /// Scans for at most `limit` names behind `after`; the empty name is before all others.
-    pub fn new(path: &str, credentials: &Credentials, after: &str, limit: usize) -> ChildScan {
-        ChildScan {
-            path: path.to_owned(),
-            credentials: credentials.clone(),
-            after: after.to_owned(),
-            limit,
-            found: BTreeSet::new(),
-            places: Vec::new(),
-            restarts: 0,
-            began_at: None,
-        }
-    }
-
-    /// Visits the next children, up to `max`. Returns whether the walk has ended; `None` if it lost its place
-    /// too often.
-    fn advance(&mut self, parent: &NodeRef<'_>, max: usize) -> Option<bool> {
-        self.began_at.get_or_insert(parent.persisted().pzxid);
-        let mut next = if self.places.is_empty() {
-            parent.first_child()
-        } else {
-            let place = self.places.iter().rev().find_map(|place| {
-                parent.child(&place.name).filter(|child| child.persisted().czxid == place.czxid)
-            });
-            match place {
-                Some(child) => child.next_sibling(),
-                None => {
-                    self.restarts += 1;
-                    if self.restarts > RESTARTS_MAX {
-                        return None;
-                    }
-                    parent.first_child()
-                }
-            }
-        };
-        self.places.clear();
-        for visited in 1..=max {
-            let Some(child) = next else { return Some(true) };
-            self.consider(child.name());
-            if visited + PLACES_MAX > max {
-                let czxid = child.persisted().czxid;
-                self.places.push(Place { name: child.name().to_owned(), czxid });
-            }
-            next = child.next_sibling();
-        }
-        Some(next.is_none())
-    }
-
-    fn consider(&mut self, name: &str) {
-        let is_full = self.found.len() > self.limit;
-        let is_small = !is_full || self.found.last().is_some_and(|last| name < last.as_str());
-        if name > self.after.as_str() && is_small && self.found.insert(name.to_owned()) && is_full {
-            self.found.pop_last();
-        }
-    }
-
-    /// The page, with the nodes as they are now. Names that are gone are left out.
-    fn finish(&mut self, replica: &Replica, parent: &NodeRef<'_>) -> ChildPage {
-        let is_last = self.found.len() <= self.limit;
-        let next = self.found.iter().nth(self.limit.saturating_sub(1)).filter(|_| !is_last).cloned();
-        let zxid = replica.last_zxid();
-        let names = std::mem::take(&mut self.found).into_iter().take(self.limit);
-        let children = names.filter_map(|name| {
-            let child = parent.child(&name)?;
-            let may_read =
-                access::allowed(child.acl(), Permissions::READ, &self.credentials, replica.policy());
-            Some(ChildView { name, node: may_read.then(|| StatView::of(&child, zxid)) })
-        });
-        ChildPage {
-            children: children.collect(),
-            next,
-            parent: StatView::of(parent, zxid),
-            is_one_state: self.began_at == Some(parent.persisted().pzxid),
-        }
-    }
+pub struct ChildPageRequest<'a> {
+    /// The parent.
+    pub path: &'a str,
+    /// The identities of the caller.
+    pub credentials: &'a Credentials,
+    /// The page begins behind this name; the empty name is before all others.
+    pub after: &'a str,
+    /// Most children of the page.
+    pub limit: usize,
 }
 
 impl ServerViews {
-    /// Continues a scan under one hold of the replica lock.
+    /// A page of children. `None`: the order of the children is being prepared, and the caller asks again,
+    /// after others had their turn.
     ///
     /// # Errors
     /// NoNode or NoAuth of the parent.
-    pub fn scan_children(&self, scan: &mut ChildScan) -> Result<ScanProgress, ErrorCode> {
-        let replica = self.shared.read_replica();
-        let parent = replica.readable_node(&scan.path, &scan.credentials)?;
-        Ok(match scan.advance(&parent, CHILDREN_PER_HOLD) {
-            Some(true) => ScanProgress::Done(scan.finish(&replica, &parent)),
-            Some(false) => ScanProgress::More,
-            None => ScanProgress::Unsteady,
-        })
+    pub fn child_page(&self, request: &ChildPageRequest<'_>) -> Result<Option<ChildPage>, ErrorCode> {
+        page_of(&self.shared.read_replica(), request)
     }
+}
+
+fn page_of(replica: &Replica, request: &ChildPageRequest<'_>) -> Result<Option<ChildPage>, ErrorCode> {
+    let ChildPageRequest { path, credentials, after, limit } = *request;
+    let parent = replica.readable_node(path, credentials)?;
+    let bound = ChildBound::AfterName(after);
+    let sort = replica.listing_settings().sort;
+    let Some(found) = replica.tree().children_after(&parent, bound, limit.saturating_add(1), sort) else {
+        return Ok(None);
+    };
+    let zxid = replica.last_zxid();
+    let children = found.iter().take(limit).map(|child| {
+        let may_read = access::allowed(child.acl(), Permissions::READ, credentials, replica.policy());
+        ChildView { name: child.name().to_owned(), node: may_read.then(|| StatView::of(child, zxid)) }
+    });
+    let children: Vec<ChildView> = children.collect();
+    let has_more = found.len() > limit;
+    let next = children.last().filter(|_| has_more).map(|last| last.name.clone());
+    Ok(Some(ChildPage { children, next, parent: StatView::of(&parent, zxid) }))
 }
 
 #[cfg(test)]
 mod tests {
+    use zebu_node::{AuthEnforcement, ListingSettings};
     use zebu_proto::txn::{CreateTxn, Txn, TxnHeader};
     use zebu_proto::{Acl, SessionId, Zxid};
-    use zebu_tree::{Tree, TreeOptions};
+    use zebu_tree::{Policy, SortLimits, Tree, TreeOptions};
 
     use super::*;
 
-    fn apply(tree: &mut Tree, txn: &Txn) {
+    fn create(tree: &mut Tree, path: &str, acl: Vec<Acl>) {
         let zxid = Zxid(tree.last_zxid().0 + 1);
         let header = TxnHeader { session: SessionId::NONE, cxid: 0, zxid, time_ms: 0 };
-        tree.apply(&header, txn, &mut |_| ());
+        let (path, acl) = (path.into(), Some(acl.into()));
+        let create = CreateTxn { path, data: None, acl, ephemeral: false, parent_cversion: -1 };
+        tree.apply(&header, &Txn::Create(create), &mut |_| ());
     }
 
-    fn create(tree: &mut Tree, path: &str) {
-        let (path, acl) = (path.into(), Some(Acl::open().into()));
-        apply(tree, &Txn::Create(CreateTxn { path, data: None, acl, ephemeral: false, parent_cversion: -1 }));
-    }
-
-    fn delete(tree: &mut Tree, path: &str) {
-        apply(tree, &Txn::Delete(path.into()));
-    }
-
-    fn tree_of(names: impl IntoIterator<Item = u32>) -> Tree {
+    fn replica() -> Replica {
         let mut tree = Tree::new(TreeOptions::default());
-        create(&mut tree, "/p");
-        names.into_iter().for_each(|name| create(&mut tree, &format!("/p/{name:04}")));
-        tree
+        create(&mut tree, "/p", Acl::open());
+        (0..500).for_each(|number| create(&mut tree, &format!("/p/{:04}", number * 7 % 500), Acl::open()));
+        create(&mut tree, "/p/hidden", vec![Acl::new(0, "world", "anyone")]);
+        let sort = SortLimits { at_once: 10, per_slice: 100 };
+        Replica::new(tree, Policy::default(), AuthEnforcement::Off, 3)
+            .with_listings(ListingSettings { sort, ..ListingSettings::default() })
     }
 
-    /// A scan in slices of `max`; `change` runs between them.
-    fn scan(
-        tree: &mut Tree,
-        after: &str,
-        limit: usize,
-        max: usize,
-        mut change: impl FnMut(&mut Tree, usize),
-    ) -> Option<Vec<String>> {
-        let mut scan = ChildScan::new("/p", &Credentials::none(), after, limit);
-        for slice in 0.. {
-            let has_ended = scan.advance(&tree.node("/p").unwrap(), max)?;
-            if has_ended {
-                break;
+    fn page(replica: &Replica, after: &str, limit: usize) -> (Vec<String>, Option<String>, usize) {
+        let credentials = Credentials::none();
+        let request = ChildPageRequest { path: "/p", credentials: &credentials, after, limit };
+        for calls in 1..100 {
+            if let Some(page) = page_of(replica, &request).unwrap() {
+                return (page.children.into_iter().map(|child| child.name).collect(), page.next, calls);
             }
-            change(tree, slice);
         }
-        Some(scan.found.into_iter().collect())
+        panic!("the order is never ready");
     }
 
     #[test]
-    fn a_page_has_the_first_names_and_one_more() {
-        let mut tree = tree_of((0..500).map(|number| number * 7 % 500));
-        for max in [1, 7, 8, 9, 100, 1000] {
-            let page = scan(&mut tree, "0099", 3, max, |_, _| ()).unwrap();
-            assert_eq!(page, ["0100", "0101", "0102", "0103"], "{max}");
-        }
-        assert_eq!(scan(&mut tree, "", 2, 50, |_, _| ()).unwrap(), ["0000", "0001", "0002"]);
-        assert_eq!(scan(&mut tree, "0498", 10, 50, |_, _| ()).unwrap(), ["0499"]);
-        assert!(scan(&mut tree, "9", 10, 50, |_, _| ()).unwrap().is_empty());
+    fn only_the_first_page_prepares_the_order() {
+        let replica = replica();
+        let (names, next, calls) = page(&replica, "0099", 3);
+        assert_eq!((names, next), (["0100", "0101", "0102"].map(String::from).to_vec(), Some("0102".into())));
+        assert!(calls > 4, "{calls} calls for 501 children in slices of 100");
+        let (names, next, calls) = page(&replica, "0498", 10);
+        assert_eq!((names, next, calls), (["0499", "hidden"].map(String::from).to_vec(), None, 1));
+        assert_eq!(page(&replica, "i", 10), (vec![], None, 1));
     }
 
-    /// Children that stay are found although the place of the walk is deleted, or created again behind it.
     #[test]
-    fn a_walk_that_loses_its_place_begins_again() {
-        let mut tree = tree_of(0..100);
-        let found = scan(&mut tree, "", 200, 20, |tree, slice| {
-            if slice == 0 {
-                (12..20).for_each(|name| delete(tree, &format!("/p/{name:04}")));
-                (12..20).for_each(|name| create(tree, &format!("/p/{name:04}")));
-            }
-        });
-        assert_eq!(found.unwrap().len(), 100);
-        let mut next = 100;
-        let unsteady = scan(&mut tree, "", 200, 20, |tree, _| {
-            let names: Vec<String> = tree.node("/p").unwrap().children().map(str::to_owned).collect();
-            names.iter().for_each(|name| delete(tree, &format!("/p/{name}")));
-            (0..100).for_each(|_| {
-                next += 1;
-                create(tree, &format!("/p/{next:04}"));
-            });
-        });
-        assert_eq!(unsteady, None, "a walk that never ends is given up");
+    fn permissions_are_those_of_a_client() {
+        let replica = replica();
+        let credentials = Credentials::none();
+        let request = ChildPageRequest { path: "/p/hidden", credentials: &credentials, after: "", limit: 1 };
+        assert_eq!(page_of(&replica, &request), Err(ErrorCode::NoAuth));
+        assert_eq!(
+            page_of(&replica, &ChildPageRequest { path: "/x", ..request.clone() }),
+            Err(ErrorCode::NoNode)
+        );
+        let request = ChildPageRequest { path: "/p", after: "0498", limit: 9, ..request };
+        let mut found = page_of(&replica, &request);
+        for _ in 0..20 {
+            found = page_of(&replica, &request);
+        }
+        let page = found.unwrap().unwrap();
+        let readable: Vec<bool> = page.children.iter().map(|child| child.node.is_some()).collect();
+        assert_eq!(readable, [true, false]);
     }
 }

@@ -5,6 +5,9 @@
 
 mod access;
 mod child_pages;
+mod history;
+mod name_list;
+mod reconfig;
 mod restore;
 mod session_pages;
 mod sessions;
@@ -12,6 +15,7 @@ mod snapshots;
 mod subtrees;
 mod top;
 mod tree_reads;
+mod tree_walk;
 mod values;
 
 use std::sync::Arc;
@@ -19,12 +23,14 @@ use std::sync::atomic::Ordering::Acquire;
 
 use tokio::io::DuplexStream;
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use zebu_node::ServingMode;
 use zebu_proto::{ServerId, Zxid};
 use zebu_zab::Configuration;
 
 use crate::config::ServerConfig;
 use crate::core::context::ServerContext;
+use crate::core::inbox::ControlEvent;
 use crate::metrics::AdminCounters;
 use crate::net::{local_connection, shed};
 
@@ -32,7 +38,10 @@ pub use crate::core::restore::{RestoreRefusal, RestoredSummary};
 pub use crate::net::local_connection::{LocalCaller, LocalConnectionRefusal};
 pub use crate::peers::learner_links::LearnerConnectionView;
 pub use access::{CallerIdentity, RootAccess};
-pub use child_pages::{ChildPage, ChildScan, ChildView, ScanProgress};
+pub use child_pages::{ChildPage, ChildPageRequest, ChildView};
+pub use history::{HistoryPart, LogPlace, NodeVersion, NodeVersionKind};
+pub use name_list::{NameList, NameProgress, NameScan};
+pub use reconfig::{ConfigChangeView, ConfigPreviewError};
 pub use restore::StateUpload;
 pub use session_pages::{SessionDetailView, SessionPage, SessionRow};
 pub use sessions::{SessionPaths, ViewTooLong, WatchedPaths};
@@ -40,9 +49,11 @@ pub use snapshots::{LastSnapshot, OperatorSnapshot, SnapshotRefusal};
 pub use subtrees::{SubtreeProgress, SubtreeScan};
 pub use top::{LargestNodes, TOP_ENTRIES_MAX, TopView};
 pub use tree_reads::{AclView, DigestView, NodeView, StatView};
+pub use tree_walk::{TreeWalk, WalkProgress, WalkStep, WalkedNode};
 pub use values::{
     ConnectionView, CoreView, EnvironmentView, LearnerView, ServerStatsView, SessionView, WatchSummaryView,
 };
+pub use zebu_zab::HandOverRefusal;
 
 /// The views of one server. Clones share it.
 #[derive(Clone, Debug)]
@@ -84,6 +95,21 @@ impl ServerViews {
     /// Whether the server has received a request to stop.
     pub fn is_stopping(&self) -> bool {
         self.shared.stopping.load(Acquire)
+    }
+
+    /// Asks the server to send its clients to the others, and to stop afterwards.
+    pub fn request_drain(&self) {
+        self.shared.drain_requested.notify_one();
+    }
+
+    /// Asks this leader to let another server lead. It goes on as a follower.
+    ///
+    /// # Errors
+    /// See [`HandOverRefusal`].
+    pub async fn hand_over(&self) -> Result<(), HandOverRefusal> {
+        let (reply, begun) = oneshot::channel();
+        self.shared.inbox.push_control(ControlEvent::HandOver(reply));
+        begun.await.unwrap_or(Err(HandOverRefusal::NotReady))
     }
 
     /// The epoch of the leader, while this server serves in an ensemble.

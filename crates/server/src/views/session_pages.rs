@@ -112,7 +112,8 @@ impl ServerViews {
     }
 
     fn connected_sessions(&self) -> BTreeMap<SessionId, ConnectionView> {
-        let connections = self.connections().into_iter();
+        // A connection that closes may belong to a session that has ended or moved.
+        let connections = self.connections().into_iter().filter(|connection| connection.is_serving);
         connections.filter_map(|connection| Some((connection.session.as_ref()?.id, connection))).collect()
     }
 }

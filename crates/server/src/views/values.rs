@@ -60,6 +60,8 @@ pub struct ConnectionView {
     pub remote: String,
     /// Whether the connection came to `secureClientPort`.
     pub is_secure: bool,
+    /// Whether requests are served. A connection that closes still has its session here.
+    pub is_serving: bool,
     /// The bits of Java's selector that the server waits for.
     pub interest_ops: i64,
     /// Requests without a reply.
@@ -196,6 +198,7 @@ impl ServerViews {
             ConnectionView {
                 remote: java_address(report.remote),
                 is_secure: entry.port == ClientPortKind::Secure,
+                is_serving: report.is_serving,
                 interest_ops: i64::from(report.interest.bits()),
                 outstanding: report.queued,
                 received: report.received,

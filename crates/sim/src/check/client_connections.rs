@@ -30,8 +30,12 @@ pub(crate) struct ConnectionClose {
     /// The last transaction that the server has applied.
     pub(crate) applied: i64,
     pub(crate) role: RoleAtClose,
+    /// Whether the server has served since its start.
+    pub(crate) has_served: bool,
     /// The least that the client accepts.
     pub(crate) accepts: ServerMode,
+    /// Whether the server sends its clients away.
+    pub(crate) is_draining: bool,
 }
 
 pub(super) fn check_close(checker: &Checker, closing: &ConnectionClose) -> CheckResult {
@@ -45,8 +49,10 @@ pub(super) fn check_close(checker: &Checker, closing: &ConnectionClose) -> Check
         DisconnectReason::ReadOnly => {
             closing.role != RoleAtClose::Same && closing.accepts == ServerMode::ReadWrite
         }
+        DisconnectReason::Drained => closing.is_draining,
         DisconnectReason::NotServing => closing.role == RoleAtClose::Ended,
         DisconnectReason::AheadOfServer => has_seen_later(checker, closing.client, closing.applied),
+        DisconnectReason::NoRoom => checker.room.may_refuse(checker.now),
         DisconnectReason::Replaced => was_asked_for_elsewhere(checker, closing),
         DisconnectReason::ReplyOutOfOrder | DisconnectReason::ReplyMismatch => false,
         // The clients read only their own replies, stay within the protocol, and no limit is set.

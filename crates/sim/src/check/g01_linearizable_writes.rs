@@ -70,9 +70,13 @@ enum WriteReply {
 
 fn expected_answer(operation: &Operation, effects: &[ModelEffect]) -> WriteReply {
     match operation {
-        // Refused as a whole: the transaction would be too long, or the request does not decode.
-        Operation::Multi(_) if matches!(effects, [ModelEffect::Error(ErrorCode::MarshallingError)]) => {
-            WriteReply::Error(ErrorCode::MarshallingError.wire())
+        // Refused as a whole: the transaction would be too long, the request does not decode, or no quorum
+        // has room for it.
+        Operation::Multi(_)
+            if let [ModelEffect::Error(code @ (ErrorCode::MarshallingError | ErrorCode::SystemError))] =
+                effects =>
+        {
+            WriteReply::Error(code.wire())
         }
         Operation::Multi(writes) => {
             let failed = effects.iter().position(|effect| matches!(effect, ModelEffect::Error(_)));

@@ -28,7 +28,10 @@ mod g22_replica_equality;
 mod g23_exactly_once;
 mod g24_unnoticed_leader_change;
 mod g25_linearizable_reads;
+pub(crate) mod g26_unnoticed_drain;
+pub(crate) mod g27_room_on_disk;
 pub(crate) mod learner_memory;
+mod limits;
 mod local_sessions;
 pub(crate) mod purged_files;
 pub(crate) mod read_only_state;
@@ -52,6 +55,7 @@ pub(crate) mod zab_recovered_log;
 mod zab_two_quorums;
 
 pub(crate) use frame::{Frame, FrameKind};
+pub(crate) use limits::CheckerLimits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -70,7 +74,6 @@ use crate::history::{CallEnd, CheckResult, ClientCall, SentRequest, Violation};
 use crate::members::{ConfigHistory, EnsembleConfig};
 use crate::operation::Operation;
 use crate::queue::VirtualTime;
-use crate::run_parameters::ServerKinds;
 use crate::server::process::TreeOrigin;
 use crate::view::ServerView;
 
@@ -103,17 +106,6 @@ pub(crate) struct SessionView {
 pub(crate) enum ServerMode {
     ReadWrite,
     ReadOnly,
-}
-
-/// The times that a guarantee may depend on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CheckerLimits {
-    pub(crate) tick: VirtualTime,
-    /// Ticks.
-    pub(crate) sync_limit: u64,
-    pub(crate) transaction_bytes_max: usize,
-    pub(crate) syncs: g10_sync::SyncScope,
-    pub(crate) kinds: ServerKinds,
 }
 
 /// The checks of a run and the state that they share.
@@ -153,6 +145,7 @@ pub(crate) struct Checker {
     pub(crate) dials: Vec<u64>,
     /// Whether the end of a leader is the only fault so far.
     pub(crate) only_leader_ends: bool,
+    pub(crate) room: g27_room_on_disk::RoomOnDisks,
     pub(crate) violation: Option<Violation>,
     pub(crate) answered: u64,
     pub(crate) events: u64,
@@ -191,6 +184,7 @@ impl Checker {
             quiet: g17_session_liveness::UndisturbedClients::new(servers, clients),
             dials: vec![0; clients],
             only_leader_ends: limits.kinds.only_leader_ends,
+            room: g27_room_on_disk::RoomOnDisks::new(limits.kinds.little_room, limits.tick),
             violation: None,
             answered: 0,
             events: 0,
@@ -239,10 +233,9 @@ impl Checker {
         let verdict = self.check_answer(call, answer);
         self.report(verdict);
         // A read-only server refuses a write with the zxid of its log, which may not be committed.
-        let is_refused = answer.code == ErrorCode::NotReadOnly.wire();
-        let is_executed = self.calls[call].operation.is_write() && !is_refused;
+        let is_newer = answer.code != ErrorCode::NotReadOnly.wire() && answer.zxid > self.acked;
         self.calls[call].end = Some(CallEnd::Answered { zxid: answer.zxid, code: answer.code });
-        if is_executed && answer.zxid > self.acked {
+        if is_newer && self.calls[call].operation.is_write() {
             self.acked = answer.zxid;
         }
     }
@@ -254,6 +247,7 @@ impl Checker {
             return Ok(());
         }
         local_sessions::check_answer(self, call, answer)?;
+        g27_room_on_disk::check_answer(&self.room, &self.calls[call], answer.code)?;
         let operation = self.calls[call].operation.clone();
         if operation.is_write() {
             g07_durability::check_acknowledged(self, call, answer)?;

@@ -30,6 +30,8 @@ pub(crate) enum ReceivedFrame {
     /// The connect response.
     Greeting,
     Frame(Frame),
+    /// A push of the server.
+    Push,
     /// Bytes that are no frame of a server.
     Garbage,
 }
@@ -39,6 +41,8 @@ pub(crate) enum ReceivedFrame {
 pub(crate) struct FrameObserver {
     sent_hello: bool,
     got_greeting: bool,
+    /// The request by which the client says what it understands.
+    hello_xid: Option<i32>,
     input: Vec<u8>,
 }
 
@@ -54,9 +58,25 @@ impl FrameObserver {
                 requests.push(SentFrame::Connect);
                 continue;
             }
-            requests.push(requested(&frame[LENGTH_SIZE..]));
+            let payload = &frame[LENGTH_SIZE..];
+            if let Ok(header) = RequestHeader::decode(&mut Reader::new(payload))
+                && header.op == OpCode::Hello.wire()
+            {
+                self.hello_xid = Some(header.xid);
+            }
+            requests.push(requested(payload));
         }
         requests
+    }
+
+    /// Whether the client has said hello on this connection.
+    pub(crate) fn has_said_hello(&self) -> bool {
+        self.hello_xid.is_some()
+    }
+
+    /// Whether this frame is the answer to hello.
+    pub(crate) fn is_hello_answer(&self, frame: &Frame) -> bool {
+        matches!(frame.kind, FrameKind::Reply { xid, code: 0 } if Some(xid) == self.hello_xid)
     }
 
     /// Buffers received bytes; [`FrameObserver::next`] returns the next complete frame.
@@ -71,6 +91,10 @@ impl FrameObserver {
         if !self.got_greeting {
             self.got_greeting = true;
             return Some((frame, ReceivedFrame::Greeting));
+        }
+        let header = ReplyHeader::decode(&mut Reader::new(&frame[LENGTH_SIZE..]));
+        if header.is_ok_and(|header| Xid(header.xid) == Xid::PUSH) {
+            return Some((frame, ReceivedFrame::Push));
         }
         let received = received(&frame[LENGTH_SIZE..]).map_or(ReceivedFrame::Garbage, ReceivedFrame::Frame);
         Some((frame, received))
@@ -88,7 +112,9 @@ fn requested(payload: &[u8]) -> SentFrame {
             _ => SentFrame::Own,
         },
         Some(OpCode::CloseSession) => SentFrame::Close,
-        Some(OpCode::RemoveWatches | OpCode::Ping | OpCode::Auth) => SentFrame::Own,
+        Some(OpCode::RemoveWatches | OpCode::Ping | OpCode::Auth | OpCode::Hello) => SentFrame::Own,
+        // No call of the workload reads the features of a server.
+        Some(OpCode::GetData) if reader.rest().ends_with(b"/zookeeper/zebu\0") => SentFrame::Own,
         // The session state machine renews its lease with a sync; the workload syncs another node.
         Some(OpCode::Sync) if reader.rest() == [0, 0, 0, 1, b'/'] => SentFrame::Own,
         _ => SentFrame::Call { xid: header.xid },

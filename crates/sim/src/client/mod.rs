@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use zebu_client::core::{
-    LinkId, ReadOnlyServers, ServerAddress, SessionMachine, SessionPolicy, SessionSettings, WatcherId,
+    LinkId, ReadOnlyServers, ServerAddress, ServerMoves, SessionMachine, SessionPolicy, SessionSettings,
+    WatcherId,
 };
 use zebu_proto::client::reply::GetDataResponse;
 use zebu_proto::{Jute, Reader};
@@ -48,6 +49,10 @@ pub(crate) struct SimClient {
     /// Whether its last server was a read-only one.
     pub(crate) was_read_only: bool,
     pub(crate) link: Option<ClientLink>,
+    /// The connection to the server to which the client moves.
+    pub(crate) spare: Option<ClientLink>,
+    /// A server knows that the client can move.
+    pub(crate) can_move: bool,
     pub(crate) wire: FrameObserver,
     /// Calls that the session state machine has accepted and not sent yet, in order.
     pub(crate) waiting: VecDeque<usize>,
@@ -82,6 +87,7 @@ impl SimClient {
                 true => ReadOnlyServers::Accept,
                 false => ReadOnlyServers::Refuse,
             },
+            moves: if shape.moves(client) { ServerMoves::Follow } else { ServerMoves::Ignore },
             ..SessionSettings::default()
         };
         let addresses: Vec<ServerAddress> = shape
@@ -97,6 +103,8 @@ impl SimClient {
             number,
             was_read_only: false,
             link: None,
+            spare: None,
+            can_move: false,
             wire: FrameObserver::default(),
             waiting: VecDeque::new(),
             wake_at: None,

@@ -229,7 +229,10 @@ impl Player {
             match received {
                 ReceivedFrame::Frame(frame) => self.record(RecordKind::Frame { session, frame }),
                 ReceivedFrame::Greeting => {}
-                ReceivedFrame::Garbage => self.record(RecordKind::Garbage { bytes: bytes.clone() }),
+                // No client of a live run says hello.
+                ReceivedFrame::Push | ReceivedFrame::Garbage => {
+                    self.record(RecordKind::Garbage { bytes: bytes.clone() })
+                }
             }
             self.session.received(now, link, &bytes);
             self.drive();
@@ -295,6 +298,7 @@ impl Player {
                 _ => {}
             },
             SessionAction::Notify { .. }
+            | SessionAction::Feed { .. }
             | SessionAction::Authenticate { .. }
             | SessionAction::Probe { .. }
             | SessionAction::Log(_)

@@ -3,14 +3,22 @@
 
 use zebu_zab::ObserverLog;
 
-use super::{
-    Fault, FaultDrawer, LEADER, OBSERVER_MASTER, PacketEnd, PlannedFault, ProtocolStep, SnapshotFailure,
-};
+use super::{Fault, FaultDrawer, LEADER, OBSERVER_MASTER, PacketEnd, PlannedFault, ProtocolStep};
 use crate::fault_kind::FaultKind;
 use crate::network::Host;
 use crate::queue::{MS, VirtualTime};
 use crate::random::SimRandom;
 use crate::run_parameters::ROUND_TICKS;
+
+/// Leaders that are cut off from the other servers before late requests arrive; the others are killed.
+const CUT_OFF_PERMILLE: u64 = 400;
+
+/// Why a snapshot file cannot be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SnapshotFailure {
+    Io,
+    Full,
+}
 
 impl FaultDrawer<'_> {
     /// One leader ends in the middle of the run and does not come back.
@@ -32,8 +40,13 @@ impl FaultDrawer<'_> {
         let heals = ends + random.between(tick / 8, tick);
         let paths = clients.clone().map(|client| (Host(servers + client), server)).collect();
         let cut = Fault::Cut { name: FaultKind::CutPair, paths, lasts: heals - begins };
-        let kill = Fault::Kill { server: LEADER, down: 2 * tick };
-        let mut plan = vec![PlannedFault { at: begins, fault: cut }, PlannedFault { at: ends, fault: kill }];
+        // A leader that is only cut off keeps its own clients too.
+        let end = if random.permille(CUT_OFF_PERMILLE) {
+            self.isolated_leader((self.shape.sync_limit + 1) * tick)
+        } else {
+            Fault::Kill { server: LEADER, down: 2 * tick }
+        };
+        let mut plan = vec![PlannedFault { at: begins, fault: cut }, PlannedFault { at: ends, fault: end }];
         plan.extend(clients.map(|client| PlannedFault { at: moves, fault: Fault::ClientMoves { client } }));
         plan
     }

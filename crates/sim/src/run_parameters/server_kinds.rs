@@ -4,7 +4,7 @@
 use zebu_node::LocalSessionSupport;
 use zebu_zab::{ObserverLog, ObserverMasters};
 
-use super::{PurgeParameters, RunParameters};
+use super::{LittleRoom, PurgeParameters, RunParameters};
 use crate::client::OperationKind;
 use crate::random::SimRandom;
 
@@ -38,6 +38,14 @@ pub(crate) struct ServerKinds {
     pub(crate) graceless: u32,
     /// Whether the only fault is the end of a leader, which no client of another server may notice.
     pub(crate) only_leader_ends: bool,
+    /// Whose disks have little room.
+    pub(crate) little_room: LittleRoom,
+    /// Planned stops of servers, which send their clients away before.
+    pub(crate) drains: u64,
+    /// Whether these are the only faults, which no client that can move may notice.
+    pub(crate) only_drains: bool,
+    /// Clients that move when their server asks for it, as bits.
+    pub(crate) movers: u32,
     /// Leader changes at a time when requests of clients that have moved arrive late.
     pub(crate) late_requests: u64,
     /// Faults of servers that observers are connected to.
@@ -62,6 +70,10 @@ impl ServerKinds {
         election_grace_ms: 0,
         graceless: 0,
         only_leader_ends: false,
+        little_room: LittleRoom::Off,
+        drains: 0,
+        only_drains: false,
+        movers: 0,
         late_requests: 0,
         master_faults: 0,
         leaderless_faults: 0,
@@ -124,6 +136,8 @@ impl RunParameters {
         }
         self.kinds.interrupted_syncs = random.between(10, 30);
         self.voters = random.pick(&[3, 5, 5]);
+        let servers = self.servers();
+        self.distant = self.distant.filter(|(far, _)| *far < servers);
         self.groups.clear();
         self.history_entries = 2;
         self.disk.snap_count = random.between(2, 4);

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use super::bit_rot::DiskImage;
 use crate::plan::SnapshotFailure;
 use zebu_storage::crash_disk::{CrashDisk, CrashDiskFile, CrashDiskLock};
-use zebu_storage::disk::{Access, Disk, DiskFile, LockRefused, ReadAt};
+use zebu_storage::disk::{Access, Disk, DiskFile, DiskSpace, LockRefused, ReadAt};
 
 /// The faults of the next operations.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +22,8 @@ struct DiskFaults {
     power_off_after: Option<u64>,
     power: PowerState,
     full: bool,
+    /// The bytes by which files may still grow, if they are limited.
+    free: Option<u64>,
     /// So many changes of snapshot files succeed, then all fail until this is removed.
     snapshots: Option<(u64, SnapshotFailure)>,
 }
@@ -33,6 +35,9 @@ pub(crate) enum PowerState {
     On,
     Off,
 }
+
+/// The size of every disk in bytes, and its free bytes without a limit.
+const DISK_BYTES: u64 = 64 << 20;
 
 /// A disk in memory that can fail. Clones are the same disk.
 #[derive(Clone, Debug)]
@@ -158,6 +163,11 @@ impl FaultyDisk {
         self.faults.borrow_mut().snapshots = None;
     }
 
+    /// Files may grow by so many bytes from now on; `None` removes the limit.
+    pub(crate) fn limit_growth(&self, free: Option<u64>) {
+        self.faults.borrow_mut().free = free;
+    }
+
     pub(crate) fn set_full(&self, full: bool) {
         self.faults.borrow_mut().full = full;
     }
@@ -169,6 +179,7 @@ impl FaultyDisk {
         faults.read_error_after = None;
         faults.power_off_after = None;
         faults.full = false;
+        faults.free = None;
         faults.snapshots = None;
     }
 
@@ -202,6 +213,10 @@ impl ReadAt for FaultyFile {
 impl DiskFile for FaultyFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         pass_file(&self.faults, FreeSpace::Takes, self.kind)?;
+        let grows_by = (offset + bytes.len() as u64).saturating_sub(self.file.length()?);
+        if let Some(free) = &mut self.faults.borrow_mut().free {
+            *free = free.checked_sub(grows_by).ok_or(io::ErrorKind::StorageFull)?;
+        }
         self.file.write_at(offset, bytes)
     }
 
@@ -259,12 +274,21 @@ impl Disk for FaultyDisk {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         pass(&self.faults, FreeSpace::Keeps)?;
+        let freed = self.model.open(path, Access::Read).and_then(|file| file.length()).unwrap_or(0);
+        if let Some(free) = &mut self.faults.borrow_mut().free {
+            *free += freed;
+        }
         self.model.remove(path)
     }
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
         pass(&self.faults, FreeSpace::Keeps)?;
         self.model.sync_directory(directory)
+    }
+
+    fn space(&self, _: &Path) -> io::Result<Option<DiskSpace>> {
+        let free = self.faults.borrow().free.unwrap_or(DISK_BYTES);
+        Ok(Some(DiskSpace { total: DISK_BYTES, free }))
     }
 
     fn lock(&self, path: &Path, holder: &str) -> Result<CrashDiskLock, LockRefused> {

@@ -40,6 +40,8 @@ pub(crate) struct SimServer {
     pub(crate) hung_until: VirtualTime,
     /// Its disk has no space before this moment.
     pub(crate) full_until: VirtualTime,
+    /// The free bytes of its disk, if they are limited.
+    pub(crate) free: Option<u64>,
     /// How many reads of the next process succeed before one fails.
     pub(crate) unreadable_after: Option<u64>,
     /// The server is not started before this moment.
@@ -60,6 +62,7 @@ impl SimServer {
             sync_batches: usize::MAX,
             hung_until: 0,
             full_until: 0,
+            free: None,
             unreadable_after: None,
             down_until: 0,
             retired: false,
@@ -159,6 +162,7 @@ impl SimServer {
     pub(crate) fn next_disk(&mut self, now: VirtualTime) -> FaultyDisk {
         let disk = FaultyDisk::new(self.disk.clone());
         disk.set_full(now < self.full_until);
+        disk.limit_growth(self.free);
         if let Some(operations) = self.unreadable_after.take() {
             disk.fail_reads_after(operations);
         }

@@ -1,8 +1,9 @@
 //! Snapshots of a serving server, a slice at a time while transactions are applied, and the purge of old
 //! ones.
 
+use zebu_proto::quorum::DiskRoom;
 use zebu_runtime::{SnapshotStep, SnapshotTask};
-use zebu_storage::{SnapshotError, purge};
+use zebu_storage::{SnapshotError, purge, purge_for_room};
 
 use super::disk::FaultyDisk;
 use super::process::Process;
@@ -45,8 +46,14 @@ impl Process {
 
     fn purge(&self, core: &mut SimContext) {
         const RETAIN: usize = 3;
-        let needed = RequiredFiles::before_purge(self.disk.model(), &self.directories, RETAIN);
-        let _ = purge(&self.disk, &self.directories, RETAIN);
+        let is_for_room = self.disk_room != DiskRoom::Enough;
+        let retain = if is_for_room { 1 } else { RETAIN };
+        let needed = RequiredFiles::before_purge(self.disk.model(), &self.directories, retain);
+        let _ = if is_for_room {
+            purge_for_room(&self.disk, &self.directories)
+        } else {
+            purge(&self.disk, &self.directories, RETAIN)
+        };
         let verdict = needed.check(self.server, self.disk.model(), &self.directories);
         core.checker.report(verdict);
     }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use zebu_node::{
     AuthEnforcement, LeaderClients, Node, NodeSettings, ReconfigSupport, Replica, Restore, ThrottleSettings,
 };
-use zebu_proto::quorum::PeerAnnouncement;
+use zebu_proto::quorum::{DiskRoom, PeerAnnouncement};
 use zebu_proto::txn::TxnEntry;
 use zebu_proto::{Acl, ServerId, SessionId, StatPersisted, Zxid};
 use zebu_runtime::{
-    DiskSettings, DiskWorker, LoadOptions, OpenedMember, Round, SnapshotSections, SnapshotStore, StartReport,
-    StateTarget, config_to_show, load, open_log, open_member,
+    DiskSettings, DiskWorker, LoadOptions, OpenedMember, RoomKeeper, Round, SnapshotSections, SnapshotStore,
+    StartReport, StateTarget, config_to_show, load, open_log, open_member,
 };
 use zebu_storage::crash_disk::CrashDiskLock;
 use zebu_storage::format::snapshot::SnapshotVisitor;
@@ -28,12 +28,13 @@ use zebu_zab::{
 
 use super::disk::FaultyDisk;
 use super::member_files;
-use super::process::{Death, Inbox, LaneMap, MembersEdge, Process, Service, TreeOrigin, WINDOW};
+use super::process::{Death, Inbox, LaneMap, MembersEdge, PlannedStop, Process, Service, TreeOrigin, WINDOW};
 use crate::check::{zab_configuration_versions, zab_recovered_log};
 use crate::clock::Clocks;
 use crate::context::SimContext;
 use crate::history::Violation;
-use crate::run_parameters::RunParameters;
+use crate::queue::SimEvent;
+use crate::run_parameters::{LittleRoom, ROOM, RunParameters};
 
 /// The tree options of every server and of the checker.
 pub(crate) fn tree_options() -> TreeOptions {
@@ -144,6 +145,11 @@ pub(crate) fn start(
     let files = Files { disk, directories, worker, store, locks };
     let mut process = process(server, incarnation, clocks, files, node, replica);
     process.members_edge = members_edge;
+    if core.parameters.kinds.little_room != LittleRoom::Off {
+        let keeper = RoomKeeper::open(process.disk.clone(), &process.directories, ROOM);
+        process.room = Some(keeper.map_err(failed)?);
+        core.push(core.now + 1, SimEvent::RoomLook { server, incarnation });
+    }
     if is_member {
         process.service = Service::Closed;
     } else {
@@ -230,6 +236,8 @@ fn process(
         tree_origin: TreeOrigin::Loaded,
         roles: 0,
         leads: None,
+        had_led: false,
+        has_served: false,
         clocks,
         disk,
         directories,
@@ -248,6 +256,8 @@ fn process(
         work: VecDeque::new(),
         busy: None,
         work_number: 0,
+        room: None,
+        disk_room: DiskRoom::Enough,
         snapshotting: None,
         snapshots: 0,
         snapshot_pause: 0,
@@ -255,6 +265,7 @@ fn process(
         observed: None,
         members_edge: None,
         carried_over: (0, 0),
+        planned_stop: PlannedStop::None,
         turns: 0,
         slow: 0,
         sync_batches: usize::MAX,
@@ -409,6 +420,7 @@ fn peer_settings(server: usize, shape: &RunParameters, dynamic: Option<DynamicCo
         observer: observer_settings(server, shape),
         last_counter: shape.last_counter,
         dynamic_config: dynamic,
+        slow_disk_ms: None,
         announcement: Some(PeerAnnouncement::CURRENT),
     }
 }

@@ -6,16 +6,14 @@ use zebu_client::core::{ServerAddress, SessionAction, SessionRequest, SessionSta
 use zebu_proto::{ErrorCode, Jute, OpCode, Reader, SessionId, Zxid};
 
 use super::{RunPhase, World};
+use crate::check::g26_unnoticed_drain::{check_push, noticed};
 use crate::check::{FrameKind, ServerMode, session_lease};
-use crate::client::{
-    ClientActivity, ClientLink, FrameObserver, ReceivedFrame, SentFrame, SimClient, address_of, pause,
-    server_of,
-};
+use crate::client::{ClientActivity, ReceivedFrame, SentFrame, SimClient, address_of, pause, server_of};
 use crate::coverage::CoveredPath;
 use crate::members::CONFIG;
-use crate::network::{Host, NetworkMessage, Port, SocketId, SocketSide};
+use crate::network::{Host, NetworkMessage, SocketId, SocketSide};
 use crate::operation::{NodePath, Operation, ReadOperation, SYNCED, WriteOperation};
-use crate::queue::{Acceptance, SimEvent};
+use crate::queue::SimEvent;
 use crate::server::process::Service;
 
 /// The kind of frame that a client has just received.
@@ -54,36 +52,8 @@ impl World {
 
     fn client_action(&mut self, client: usize, action: SessionAction<usize>) {
         match action {
-            SessionAction::Open { link, server, .. } => {
-                let port = server.port;
-                let Some(server) = server_of(&server) else { return };
-                let (from, now) = (self.client_host(client), self.core.now);
-                let connection =
-                    self.core.network.dial(from, Host(server), Port::Client, now, &mut self.core.queue);
-                match port {
-                    2181 => self.core.trace_line(format_args!("c{client} dials s{server}")),
-                    port => self.core.trace_line(format_args!("c{client} dials s{server} at {port}")),
-                }
-                if self.servers[server].process().is_some_and(|process| process.client_port() != port) {
-                    self.misdialed.insert(connection);
-                }
-                self.core.checker.dialed(client);
-                let it = &mut self.clients[client];
-                it.link = Some(ClientLink { link, connection, server });
-                it.wire = FrameObserver::default();
-            }
-            SessionAction::Drop { link } => {
-                let now = self.core.now;
-                if let Some(dropped) = self.clients[client].link.take_if(|it| it.link == link) {
-                    self.core.network.close(
-                        dropped.connection,
-                        SocketSide::Dialer,
-                        now,
-                        &mut self.core.queue,
-                    );
-                }
-                self.core.checker.disconnected(client);
-            }
+            SessionAction::Open { link, server, .. } => self.open_link(client, link, &server),
+            SessionAction::Drop { link } => self.drop_link(client, link),
             SessionAction::Complete { token, outcome } => self.client_call_ends(client, token, outcome),
             SessionAction::Status(status) => {
                 self.core.trace_line(format_args!(
@@ -95,6 +65,7 @@ impl World {
             SessionAction::Probe { server } => self.probe(client, &server),
             // No client of the simulator has a Kerberos login.
             SessionAction::Notify { .. }
+            | SessionAction::Feed { .. }
             | SessionAction::Authenticate { .. }
             | SessionAction::Log(_)
             | SessionAction::End => {}
@@ -103,6 +74,9 @@ impl World {
 
     /// A session is connected, if this is the state.
     fn session_status(&mut self, client: usize, state: SessionState, session: SessionId) {
+        if state == SessionState::Suspended {
+            self.check_unnoticed(client, "a lost connection");
+        }
         let mode = match state {
             SessionState::Connected | SessionState::Reconnected => ServerMode::ReadWrite,
             SessionState::ReadOnly => ServerMode::ReadOnly,
@@ -132,6 +106,14 @@ impl World {
                 self.core.count(CoveredPath::ReadOnlySession);
                 self.clients[client].was_read_only = true;
             }
+        }
+    }
+
+    /// Checks what a client sees in a run whose only faults are drains.
+    fn check_unnoticed(&mut self, client: usize, what: &str) {
+        let is_only_fault = self.core.parameters.kinds.only_drains && self.phase == RunPhase::Safety;
+        if is_only_fault && self.clients[client].can_move {
+            self.core.checker.report(Err(noticed(client, what)));
         }
     }
 
@@ -194,6 +176,7 @@ impl World {
                     "c{client} call {call} fails: {}, {:?}",
                     failure.cause, failure.delivery
                 ));
+                self.check_unnoticed(client, "a failed call");
                 self.clients[client].waiting.retain(|it| *it != call);
                 self.core.checker.failed(call);
             }
@@ -268,28 +251,6 @@ impl World {
         }
     }
 
-    pub(super) fn client_dialed(&mut self, connection: SocketId, accepted: Acceptance) {
-        let now = self.core.now;
-        let found =
-            self.clients.iter().position(|it| it.link.is_some_and(|link| link.connection == connection));
-        let Some(client) = found else {
-            // The client does not wait for it any more.
-            return self.core.network.close(connection, SocketSide::Dialer, now, &mut self.core.queue);
-        };
-        let it = &mut self.clients[client];
-        let (instant, link) = (it.instant(now), it.link);
-        if let Some(link) = link {
-            match accepted {
-                Acceptance::Yes => it.session.opened(instant, link.link),
-                Acceptance::No => {
-                    it.link = None;
-                    it.session.lost(instant, link.link, "refused");
-                }
-            }
-        }
-        self.drive(client);
-    }
-
     pub(super) fn client_receives(&mut self, client: usize, connection: SocketId, message: NetworkMessage) {
         let NetworkMessage::Bytes(bytes) = message else { return };
         let it = &mut self.clients[client];
@@ -309,7 +270,12 @@ impl World {
                 _ => ClientNotice::Reply,
             };
             match received {
+                ReceivedFrame::Push => {
+                    let verdict = check_push(client, it.wire.has_said_hello());
+                    self.core.checker.report(verdict);
+                }
                 ReceivedFrame::Frame(frame) => {
+                    it.can_move |= it.wire.is_hello_answer(&frame);
                     self.core.checker.quiet.heard(client, self.core.now);
                     if event == ClientNotice::Event {
                         self.core.trace_line(format_args!(
@@ -363,6 +329,11 @@ impl World {
 
     pub(super) fn client_loses(&mut self, client: usize, connection: SocketId) {
         let it = &mut self.clients[client];
+        if let Some(spare) = it.spare.take_if(|spare| spare.connection == connection) {
+            let instant = it.instant(self.core.now);
+            it.session.lost(instant, spare.link, "closed");
+            return self.drive(client);
+        }
         let Some(link) = it.link.take_if(|link| link.connection == connection) else { return };
         let instant = it.instant(self.core.now);
         it.session.lost(instant, link.link, "closed");

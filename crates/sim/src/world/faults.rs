@@ -44,8 +44,11 @@ impl World {
             | Fault::SlowSnapshots { server, .. }
             | Fault::FailingSnapshots { server, .. }
             | Fault::RotBeforeTruncate { server, .. }
+            | Fault::Drain { server }
             | Fault::BitRot { server, .. } => resolve(server),
-            Fault::PowerLoss { servers, .. } => servers.iter_mut().for_each(resolve),
+            Fault::PowerLoss { servers, .. } | Fault::LittleRoom { servers, .. } => {
+                servers.iter_mut().for_each(resolve);
+            }
             Fault::Cut { paths, .. } => {
                 for (from, to) in paths.iter_mut() {
                     host(from);
@@ -185,10 +188,22 @@ impl World {
     fn inject_rest(&mut self, index: usize, fault: Fault) {
         let now = self.core.now;
         match fault {
+            Fault::Drain { server } => {
+                let time = self.core.parameters.drain_time();
+                self.core.checker.quiet.disturb_server(server, now + time);
+                self.with_process(server, |process, core| process.begin_drain(time, core));
+            }
             Fault::DiskFull { server, lasts } => {
                 self.servers[server].full_until = now + lasts;
                 if let Some(process) = self.servers[server].process() {
                     process.disk.set_full(true);
+                }
+                self.core.push(now + lasts, SimEvent::FaultEnds { index });
+            }
+            Fault::LittleRoom { servers, free, lasts } => {
+                self.core.checker.room.limit(now + lasts);
+                for server in servers {
+                    self.limit_room(server, Some(free));
                 }
                 self.core.push(now + lasts, SimEvent::FaultEnds { index });
             }
@@ -246,6 +261,13 @@ impl World {
         }
     }
 
+    fn limit_room(&mut self, server: usize, free: Option<u64>) {
+        self.servers[server].free = free;
+        if let Some(process) = self.servers[server].process() {
+            process.disk.limit_growth(free);
+        }
+    }
+
     fn disturb(&mut self, host: Host, until: u64) {
         if host.0 < self.servers.len() {
             self.core.checker.quiet.disturb_server(host.0, until);
@@ -273,6 +295,11 @@ impl World {
                     && let Some(process) = self.servers[server].process()
                 {
                     process.disk.set_full(false);
+                }
+            }
+            Fault::LittleRoom { servers, .. } => {
+                for server in servers {
+                    self.limit_room(server, None);
                 }
             }
             Fault::SlowDisk { server, extra, .. } => {

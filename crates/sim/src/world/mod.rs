@@ -1,6 +1,7 @@
 //! A run: servers, clients and faults in one event queue. First a phase in which anything may fail, then one
 //! in which a majority is healed and has to answer everything.
 
+mod client_links;
 mod clients;
 mod faults;
 mod healing;
@@ -240,6 +241,7 @@ impl World {
             | SimEvent::ServerTurn { .. }
             | SimEvent::DiskDone { .. }
             | SimEvent::FilesWritten { .. }
+            | SimEvent::RoomLook { .. }
             | SimEvent::StreamSlice { .. }
             | SimEvent::SnapshotStep { .. } => {
                 self.server_event(event);
@@ -323,7 +325,10 @@ impl World {
             return self.core.push(at, SimEvent::ConnectRequest { connection });
         }
         // A client connects to a port without a listener.
-        let is_up = self.servers[host].is_up() && !self.misdialed.remove(&connection);
+        let is_client = self.core.network.port(connection) == Some(Port::Client);
+        let stops = self.servers[host].process().is_some_and(|process| process.is_stopping());
+        let is_up =
+            self.servers[host].is_up() && !self.misdialed.remove(&connection) && !(is_client && stops);
         let accepted = if is_up { Acceptance::Yes } else { Acceptance::No };
         let now = self.core.now;
         self.core.network.answer(connection, accepted, now, &mut self.core.queue);

@@ -4,11 +4,12 @@ use zebu_proto::SessionId;
 
 use super::{RunPhase, World};
 use crate::check::g09_timeliness::late;
-use crate::check::g18_session_expiry;
+use crate::check::{g18_session_expiry, g27_room_on_disk};
 use crate::client::ClientActivity;
 use crate::history::CallEnd;
 use crate::network::{CloseNotice, Host};
 use crate::queue::{SimEvent, VirtualTime};
+use crate::run_parameters::ROOM;
 use crate::server::ServerLife;
 use crate::server::process::Service;
 
@@ -30,6 +31,8 @@ impl World {
                     let text = format!("not caught up in time: {}", behind.join("; "));
                     self.core.checker.report(Err(late(text)));
                 }
+                let lacking = self.without_reserve();
+                self.core.checker.report(g27_room_on_disk::check_reserves(&lacking));
                 let left = self.forgotten_sessions();
                 if !left.is_empty() {
                     self.core.checker.report(Err(g18_session_expiry::left(&left)));
@@ -53,7 +56,10 @@ impl World {
                 }
             }
             RunPhase::Convergence => {
-                if self.behind().is_empty() && self.forgotten_sessions().is_empty() {
+                if self.behind().is_empty()
+                    && self.forgotten_sessions().is_empty()
+                    && self.without_reserve().is_empty()
+                {
                     self.phase = RunPhase::Over;
                 }
             }
@@ -65,6 +71,8 @@ impl World {
     fn heal(&mut self) {
         self.phase = RunPhase::Liveness;
         self.core.checker.only_leader_ends = false;
+        let now = self.core.now;
+        self.core.checker.room.heal(now);
         self.core.breakpoints.clear();
         let shape = self.core.parameters.clone();
         let Some(healed) = self.draw_healed() else {
@@ -87,6 +95,7 @@ impl World {
             machine.limit_syncs(usize::MAX);
             machine.hung_until = 0;
             machine.full_until = 0;
+            machine.free = None;
             machine.unreadable_after = None;
             machine.resume(now);
             machine.down_until = now;
@@ -178,6 +187,15 @@ impl World {
         }
         open.retain(|session| !is_held(session));
         open
+    }
+
+    /// Servers of the healed majority without a complete reserve on their disks.
+    fn without_reserve(&mut self) -> Vec<usize> {
+        let lacks = |server: &usize| {
+            let keeper = self.servers[*server].process().and_then(|process| process.room.as_ref());
+            keeper.is_some_and(|keeper| Some(keeper.reserve_length()) != ROOM.reserve)
+        };
+        self.healed.iter().copied().filter(lacks).collect()
     }
 
     /// Servers of the healed majority that do not serve, or lag behind.

@@ -30,6 +30,9 @@ impl World {
     /// A process ends by itself; it is restarted after a while.
     fn dies(&mut self, server: usize, death: &Death) {
         self.core.trace_line(format_args!("s{server} dies: {death}"));
+        if let Death::Stopped = death {
+            return self.kill(server, self.core.parameters.tick());
+        }
         let power = self.servers[server].process().map_or(PowerState::On, |process| process.disk.power());
         if let Death::Commit(reason) = death {
             let text = format!("server {server} cannot go on: {reason}");
@@ -115,6 +118,7 @@ impl World {
             | SimEvent::ServerTurn { server, incarnation }
             | SimEvent::DiskDone { server, incarnation, .. }
             | SimEvent::FilesWritten { server, incarnation }
+            | SimEvent::RoomLook { server, incarnation }
             | SimEvent::StreamSlice { server, incarnation, .. }
             | SimEvent::SnapshotStep { server, incarnation, .. } => (server, incarnation),
             _ => return,
@@ -142,6 +146,7 @@ impl World {
             SimEvent::ServerTurn { .. } => process.take_turn(core),
             SimEvent::DiskDone { work, .. } => process.disk_done(work, core),
             SimEvent::StreamSlice { connection, .. } => process.stream_slice(connection, core),
+            SimEvent::RoomLook { .. } => process.room_look(core),
             SimEvent::FilesWritten { .. } => {
                 process.write_files(core);
                 Ok(())

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::disk::{Access, Disk, DiskFile, LockRefused, ReadAt};
+use crate::disk::{Access, Disk, DiskFile, DiskSpace, LockRefused, ReadAt};
 
 /// How often the lock is tried before it counts as held.
 const LOCK_ATTEMPTS: u32 = 5;
@@ -97,6 +97,12 @@ impl Disk for FileDisk {
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
         File::open(directory)?.sync_all()
+    }
+
+    fn space(&self, directory: &Path) -> io::Result<Option<DiskSpace>> {
+        let found = rustix::fs::statvfs(directory)?;
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        Ok(Some(DiskSpace { total: bytes(found.f_blocks), free: bytes(found.f_bavail) }))
     }
 
     fn lock(&self, path: &Path, holder: &str) -> Result<FileLock, LockRefused> {

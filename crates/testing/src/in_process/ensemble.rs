@@ -19,7 +19,7 @@ use crate::network::{Content, Flow, Network, Ports};
 
 /// Short ticks, as a [`TestServer`](super::TestServer) has them. A member that hears nothing gives up after
 /// two seconds: machines that run tests are often busy with something else.
-const BASE: &str = "tickTime=100\nminSessionTimeout=200\nmaxSessionTimeout=60000\nmaxClientCnxns=0\n\
+const BASE: &str = "feed.readers=world:anyone\ntickTime=100\nminSessionTimeout=200\nmaxSessionTimeout=60000\nmaxClientCnxns=0\n\
                     admin.enableServer=false\nforceSync=no\npreAllocSize=1024\ninitLimit=100\nsyncLimit=20\n\
                     clientPortAddress=127.0.0.1\n";
 

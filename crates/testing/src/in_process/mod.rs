@@ -27,7 +27,7 @@ use crate::raw::{RawClient, RawError, Session};
 
 /// What every server here gets: short ticks, so that sessions can be short, and every feature that needs a
 /// switch. Nothing has to survive the machine's loss of power, so the log is not synced.
-const BASE: &str = "tickTime=100\nminSessionTimeout=200\nmaxSessionTimeout=60000\nmaxClientCnxns=0\n\
+const BASE: &str = "feed.readers=world:anyone\ntickTime=100\nminSessionTimeout=200\nmaxSessionTimeout=60000\nmaxClientCnxns=0\n\
                     admin.enableServer=false\nforceSync=no\npreAllocSize=1024\n";
 
 /// Why a test has no server, or why a fault could not be made.
@@ -130,7 +130,7 @@ fn failed(what: &'static str) -> impl Fn(io::Error) -> TestServerError {
 /// A Zebu server for a test, in the test's own process.
 ///
 /// Everything is gone when it is dropped. Sessions of 200 ms to 60 s are granted, every four-letter word is
-/// answered, TTL nodes are on.
+/// answered, TTL nodes are on, every client may open feeds.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

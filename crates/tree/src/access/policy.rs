@@ -78,6 +78,8 @@ pub struct Policy {
     pub container_never_used_ms: i64,
     /// Bytes of the longest transaction: header, body and digest. A request that needs more is refused.
     pub transaction_bytes_max: usize,
+    /// Whether the paths of ClickHouse's virtual nodes are reserved.
+    pub keeper_nodes: bool,
 }
 
 impl Default for Policy {
@@ -88,6 +90,7 @@ impl Default for Policy {
             auth: AuthSettings::default(),
             container_never_used_ms: 0,
             transaction_bytes_max: TRANSACTION_BYTES_MAX,
+            keeper_nodes: true,
         }
     }
 }

@@ -5,6 +5,7 @@ use zebu_proto::txn::TxnHeader;
 use zebu_proto::{Acl, Buffer, ErrorCode, StatPersisted, Zxid};
 
 use crate::apply::EventSink;
+use crate::data_store::NewData;
 use crate::event::TreeEvent;
 use crate::mutate::NodeRecord;
 use crate::node::NodeId;
@@ -44,14 +45,17 @@ impl Tree {
             return TxnOutcome::error(ErrorCode::NoNode);
         };
         let acl = self.acls.intern(new.acl);
-        if let Some(existing) = self.child(parent, name) {
-            // The ACL may be newer than the table of the snapshot that the node came from.
-            self.replace_acl(existing, acl);
-            if on_existing == OnExisting::AdvanceParent {
-                self.advance_parent(parent, new.parent_cversion, header.zxid);
+        let place = match self.names.place(&self.nodes, parent, name.as_bytes()) {
+            Ok(place) => place,
+            Err(existing) => {
+                // The ACL may be newer than the table of the snapshot that the node came from.
+                self.replace_acl(existing, acl);
+                if on_existing == OnExisting::AdvanceParent {
+                    self.advance_parent(parent, new.parent_cversion, header.zxid);
+                }
+                return TxnOutcome::error(ErrorCode::NodeExists);
             }
-            return TxnOutcome::error(ErrorCode::NodeExists);
-        }
+        };
         self.advance_parent(parent, new.parent_cversion, header.zxid);
         let stat = StatPersisted {
             czxid: header.zxid.0,
@@ -62,7 +66,11 @@ impl Tree {
             ephemeral_owner: new.owner,
             ..StatPersisted::default()
         };
-        let id = self.attach(parent, new.path, NodeRecord { data: new.data, acl, stat: &stat });
+        let id = self.attach(
+            place,
+            new.path,
+            NodeRecord { name, data: NewData::Shared(new.data), acl, stat: &stat },
+        );
         // Taken before usage is counted: the reply describes the data that was sent, also for the node that
         // contains the usage.
         let stat = NodeRef::new(self, id).stat();
@@ -90,7 +98,7 @@ impl Tree {
     }
 
     pub(super) fn children_changed<'a>(&'a self, zxid: Zxid, path: &'a str, id: NodeId) -> TreeEvent<'a> {
-        let acl = self.acls.get(self.nodes.get(id).acl);
+        let acl = self.acls.get(self.nodes.traits(self.nodes.get(id)).acl);
         TreeEvent { zxid, kind: EventType::NodeChildrenChanged, path: path::shown(path), acl }
     }
 }

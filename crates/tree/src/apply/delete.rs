@@ -26,7 +26,7 @@ impl Tree {
             return TxnOutcome::error(ErrorCode::NoNode);
         };
         self.remove_descendants(id);
-        let acl = self.acls.get(self.nodes.get(id).acl).clone();
+        let acl = self.acls.get(self.nodes.traits(self.nodes.get(id)).acl).clone();
         self.remove_leaf(id, path);
         events(TreeEvent { zxid, kind: EventType::NodeDeleted, path, acl: &acl });
         events(self.children_changed(zxid, parent_path, parent));

@@ -23,7 +23,7 @@ pub(super) fn prepare(
         return Err(ErrorCode::BadArguments.into());
     }
     let acl = stage.fixup_acl(request.acl.take())?;
-    let parent = stage.get(parent_path)?;
+    let parent = stage.get(parent_path).map_err(|error| stage.reserved_or(&requested, error))?;
     stage.permit(&parent.acl, Permissions::CREATE)?;
     let numbered: Option<Box<str>> =
         mode.is_sequential().then(|| format!("{requested}{:010}", parent.stat.cversion).into());
@@ -32,7 +32,7 @@ pub(super) fn prepare(
     if stage.exists(path) {
         return Err(ErrorCode::NodeExists.into());
     }
-    if path == path::VIRTUAL {
+    if stage.is_virtual(path) {
         return Err(ErrorCode::BadArguments.into());
     }
     if parent.session.is_some() {

@@ -18,7 +18,7 @@ pub(super) fn prepare(
     if path::is_special(&path) {
         return Err(ErrorCode::BadArguments.into());
     }
-    let parent = stage.get(parent_path)?;
+    let parent = stage.get(parent_path).map_err(|error| stage.reserved_or(&path, error))?;
     stage.permit(&parent.acl, Permissions::DELETE)?;
     let node = stage.target(&path)?;
     next_version(node.stat.version, request.version)?;

@@ -5,13 +5,18 @@ mod check;
 mod create;
 mod delete;
 mod delete_container;
+mod delete_tree;
+mod growth;
+mod keeper;
 mod multi;
 mod reconfig;
 mod scope;
 mod session;
 mod set_acl;
 mod set_data;
+mod subtree;
 
+pub use delete_tree::delete_tree_reply;
 use zebu_proto::client::WriteRequest;
 use zebu_proto::txn::{DIGEST_VERSION, Txn, TxnDigest, TxnHeader};
 use zebu_proto::{Buffer, ErrorCode};
@@ -113,6 +118,8 @@ fn dispatch(stage: &mut PrepareScope<'_, '_>, request: WriteRequest) -> Result<T
         WriteRequest::SetAcl(request) => set_acl::prepare(stage, request),
         WriteRequest::Multi(ops) => multi::prepare(stage, ops),
         WriteRequest::Reconfig(_) => reconfig::prepare(stage),
+        WriteRequest::DeleteTree(request) => delete_tree::prepare(stage, &request),
+        WriteRequest::Keeper(request) => keeper::prepare(stage, *request),
         WriteRequest::Refused(code) => Err(PrepareRefusal::Failed(code)),
         WriteRequest::CreateSession { timeout_ms } => Ok(Txn::CreateSession { timeout_ms }),
         WriteRequest::CloseSession => Ok(session::prepare_close(stage)),

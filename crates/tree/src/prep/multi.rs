@@ -1,16 +1,17 @@
 //! multi: all or nothing, and one transaction either way.
 
+use zebu_proto::ErrorCode;
 use zebu_proto::client::MultiOp;
 use zebu_proto::txn::{SubTxn, Txn};
-use zebu_proto::{ErrorCode, Text};
 
 use crate::access::PrepareRefusal;
+use crate::prep::keeper::Lowered;
 use crate::prep::scope::PrepareScope;
-use crate::prep::{check, create, delete, set_data};
+use crate::prep::{check, create, delete, keeper, set_data};
 
 pub(super) fn prepare(stage: &mut PrepareScope<'_, '_>, ops: Vec<MultiOp>) -> Result<Txn, PrepareRefusal> {
     // A null path is found before the first operation is checked.
-    if ops.iter().any(|op| path_of(op).is_none()) {
+    if ops.iter().any(|op| op.path().is_none()) {
         return Err(PrepareRefusal::Broken);
     }
     let mut parts = Vec::with_capacity(ops.len());
@@ -23,13 +24,14 @@ pub(super) fn prepare(stage: &mut PrepareScope<'_, '_>, ops: Vec<MultiOp>) -> Re
             continue;
         }
         match prepare_part(stage, op) {
-            Ok(txn) => {
-                let part = SubTxn(txn);
-                bytes += part.encoded_length();
+            Ok(prepared) => {
+                // One part, but for a removeRecursive: that is one per node.
+                let before = parts.len();
+                prepared.add_to(&mut parts);
+                bytes += parts.iter().skip(before).map(SubTxn::encoded_length).sum::<usize>();
                 if bytes > stage.context.policy.transaction_bytes_max {
                     return Err(PrepareRefusal::TooLong { bytes });
                 }
-                parts.push(part);
             }
             Err(refusal @ (PrepareRefusal::Broken | PrepareRefusal::TooLong { .. })) => return Err(refusal),
             Err(PrepareRefusal::Failed(code)) => {
@@ -42,24 +44,16 @@ pub(super) fn prepare(stage: &mut PrepareScope<'_, '_>, ops: Vec<MultiOp>) -> Re
     Ok(Txn::Multi(parts))
 }
 
-fn prepare_part(stage: &mut PrepareScope<'_, '_>, op: MultiOp) -> Result<Txn, PrepareRefusal> {
-    match op {
+fn prepare_part(stage: &mut PrepareScope<'_, '_>, op: MultiOp) -> Result<Lowered, PrepareRefusal> {
+    Ok(Lowered::One(match op {
         // Servers of older releases know create only; the body is the same.
-        MultiOp::Create(request) => Ok(match create::prepare(stage, request)? {
+        MultiOp::Create(request) => match create::prepare(stage, request)? {
             Txn::Create2(create) => Txn::Create(create),
             txn => txn,
-        }),
-        MultiOp::Delete(request) => delete::prepare(stage, request),
-        MultiOp::SetData(request) => set_data::prepare(stage, request),
-        MultiOp::Check(request) => check::prepare(stage, request),
-    }
-}
-
-fn path_of(op: &MultiOp) -> &Text {
-    match op {
-        MultiOp::Create(request) => &request.path,
-        MultiOp::Delete(request) => &request.path,
-        MultiOp::SetData(request) => &request.path,
-        MultiOp::Check(request) => &request.path,
-    }
+        },
+        MultiOp::Delete(request) => delete::prepare(stage, request)?,
+        MultiOp::SetData(request) => set_data::prepare(stage, request)?,
+        MultiOp::Check(request) => check::prepare(stage, request)?,
+        MultiOp::Keeper(part) => return keeper::prepare_part(stage, *part),
+    }))
 }

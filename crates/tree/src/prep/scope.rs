@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use zebu_proto::{Acl, AclList, Buffer, ErrorCode, StatPersisted};
+use zebu_proto::{Acl, AclList, Buffer, ErrorCode, Stat, StatPersisted};
 
 use crate::access::{self, PrepareRefusal};
+use crate::arena::NodeState;
 use crate::digest;
 use crate::options::DigestMode;
 use crate::overlay::{Overlay, OverlayRecord, PendingNode};
@@ -63,24 +64,45 @@ impl<'a, 'c> PrepareScope<'a, 'c> {
         }
         let id = self.tree.find(path).ok_or(ErrorCode::NoNode)?;
         let node = self.tree.nodes.get(id);
-        let stat = self.tree.nodes.stat(node);
+        let NodeState { stat, child_count, digest } = self.tree.nodes.state(node);
         Ok(PendingNode {
             stat,
-            child_count: self.tree.nodes.branch(node).child_count,
-            acl: self.tree.acls.get(node.acl).clone(),
+            child_count,
+            acl: self.tree.acls.get(self.tree.nodes.traits(node).acl).clone(),
             data_length: node.data_length(),
             content: node.content,
-            digest: self.tree.digest_of(id),
+            digest: digest.unwrap_or_else(|| self.tree.digest_with(node, &stat)),
             session: self.tree.lifetime(stat.ephemeral_owner).session(),
         })
     }
 
-    /// The node that a request names. The virtual node cannot be changed.
+    /// The node that a request names. Virtual nodes cannot be changed.
     pub(super) fn target(&self, path: &str) -> Result<PendingNode, ErrorCode> {
-        match self.get(path) {
-            Err(ErrorCode::NoNode) if path == path::VIRTUAL => Err(ErrorCode::BadArguments),
-            found => found,
+        self.get(path).map_err(|error| self.reserved_or(path, error))
+    }
+
+    /// The error of a request whose path may be that of a virtual node.
+    pub(super) fn reserved_or(&self, path: &str, error: ErrorCode) -> ErrorCode {
+        match error {
+            ErrorCode::NoNode if self.is_virtual(path) => ErrorCode::BadArguments,
+            error => error,
         }
+    }
+
+    /// Whether a path is reserved for a virtual node.
+    pub(super) fn is_virtual(&self, path: &str) -> bool {
+        path == path::VIRTUAL || self.context.policy.keeper_nodes && path::is_keeper_node(path)
+    }
+
+    /// The stat of a node as clients will see it.
+    pub(super) fn visible_stat(&self, node: &PendingNode) -> Stat {
+        let shown_owner = self.tree.lifetime(node.stat.ephemeral_owner).shown_owner();
+        node.stat.visible(node.data_length, node.child_count as usize, shown_owner)
+    }
+
+    /// Paths of nodes that pending requests create or change, in no order.
+    pub(super) fn pending_paths(&self) -> impl Iterator<Item = &str> {
+        self.overlay.existing_paths()
     }
 
     pub(super) fn exists(&self, path: &str) -> bool {

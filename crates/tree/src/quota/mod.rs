@@ -10,6 +10,7 @@ use std::sync::Arc;
 use zebu_proto::{Buffer, ErrorCode};
 
 use crate::access::{Policy, QuotaEnforcement};
+use crate::data_store::NewData;
 use crate::node::NodeId;
 use crate::path::{self, QUOTA};
 use crate::quota::text::QuotaText;
@@ -181,7 +182,7 @@ impl Tree {
         let data: Arc<[u8]> = usage.to_string().into_bytes().into();
         let before = self.nodes.get(stats).data_length();
         self.data_size = self.data_size.saturating_sub(before) + data.len();
-        self.nodes.set_data(stats, &Some(data));
+        self.nodes.set_data(stats, NewData::Borrowed(Some(&data)));
     }
 
     /// Whether a new node is within the quota.

@@ -71,7 +71,11 @@ fn restore(content: &str, compare: &Compare) {
             "node" => {
                 let data: Buffer = bytes(fields[2]).map(Arc::from);
                 let acl_id = fields[3].parse().unwrap();
-                loader.as_mut().unwrap().node(&string(fields[1]), data, acl_id, &stat(&fields[4..])).unwrap();
+                loader
+                    .as_mut()
+                    .unwrap()
+                    .node(&string(fields[1]), data.as_deref(), acl_id, &stat(&fields[4..]))
+                    .unwrap();
             }
             "snapshot" => tree = Some(loader.take().unwrap().finish(Zxid(fields[1].parse().unwrap()))),
             "txn" => replay(tree.as_mut().unwrap(), &bytes(fields[1]).unwrap(), compare),

@@ -13,7 +13,7 @@ pub(crate) fn reload(tree: &Tree) -> Tree {
     tree.acl_table().for_each(|(id, list)| loader.acl(id, list.to_vec()));
     let mut walker = tree.walker();
     walker.next_slice(tree, usize::MAX, &mut |path, data, acl, stat| {
-        loader.node(path, data.map(Into::into), acl, stat).unwrap();
+        loader.node(path, data, acl, stat).unwrap();
     });
     loader.finish(tree.last_zxid())
 }
@@ -61,14 +61,14 @@ fn what_is_repaired() {
     loader.acl(5, Acl::read_only());
     loader.acl(6, Acl::open());
     loader.session(SessionId(3), 4000);
-    loader.node("", Some([].into()), -1, &zero()).unwrap();
-    loader.node("/zookeeper", Some([].into()), -1, &zero()).unwrap();
+    loader.node("", Some(&[]), -1, &zero()).unwrap();
+    loader.node("/zookeeper", Some(&[]), -1, &zero()).unwrap();
     loader.node("/zookeeper/quota", None, -1, &zero()).unwrap();
-    loader.node("/a", text("1234"), 5, &zero()).unwrap();
+    loader.node("/a", Some(b"1234"), 5, &zero()).unwrap();
     loader.node("/lost", None, 7, &zero()).unwrap();
     loader.node("/zookeeper/quota/a", None, -1, &zero()).unwrap();
     loader.node("/zookeeper/quota/a/zookeeper_limits", None, -1, &zero()).unwrap();
-    loader.node("/zookeeper/quota/a/zookeeper_stats", text("count=99,bytes=99"), -1, &zero()).unwrap();
+    loader.node("/zookeeper/quota/a/zookeeper_stats", Some(b"count=99,bytes=99"), -1, &zero()).unwrap();
     let mut tree = loader.finish(Zxid(9));
     assert_eq!((tree.last_zxid(), tree.sessions().get(&SessionId(3))), (Zxid(9), Some(&4000)));
     assert_eq!(**tree.node("/zookeeper/config").unwrap().acl(), *Acl::read_only(), "added");

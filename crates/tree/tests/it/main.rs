@@ -5,15 +5,19 @@
 
 mod create;
 mod delete;
+mod delete_tree;
 mod expiry;
 mod golden;
+mod keeper;
 mod loader;
 mod multi;
+mod pages;
 mod pending;
 mod quota;
 mod random;
 mod reconfig;
 mod replay;
+mod scan;
 mod session;
 mod set;
 mod stat;

@@ -1,11 +1,14 @@
 //! Random requests and random transactions.
 
 use proptest::prelude::*;
-use zebu_proto::client::{CreateOp, CreateRequest, MultiOp, WriteRequest};
+use zebu_proto::client::{
+    CheckRequest, CheckStatRequest, CreateOp, CreateRequest, DeleteRequest, KeeperCheck, KeeperPart,
+    KeeperWrite, MultiOp, RemoveRecursiveRequest, WriteRequest,
+};
 use zebu_proto::txn::{
     CheckTxn, CreateContainerTxn, CreateTtlTxn, CreateTxn, SetAclTxn, SetDataTxn, SubTxn, Txn, TxnHeader,
 };
-use zebu_proto::{Acl, AclList, SessionId, Zxid};
+use zebu_proto::{Acl, AclList, SessionId, Stat, Zxid};
 use zebu_tree::Tree;
 
 use crate::loader::reload;
@@ -48,13 +51,41 @@ fn part_of_multi() -> impl Strategy<Value = WriteRequest> {
         2 => paths().prop_map(|path| create(&path)),
         4 => (paths(), -1..2).prop_map(|(path, version)| delete_version(&path, version)),
         3 => (paths(), data(), -1..2).prop_map(|(path, data, version)| set_version(&path, &data, version)),
+        3 => keeper_write().prop_map(|write| WriteRequest::Keeper(Box::new(write))),
     ]
+}
+
+fn keeper_write() -> impl Strategy<Value = KeeperWrite> {
+    prop_oneof![
+        2 => (paths(), acls(), 0..4).prop_map(|(path, acl, flags)| {
+            let request = request(CreateOp::Create, &path, flags);
+            KeeperWrite::CreateIfNotExists(CreateRequest { acl: Some(acl), ..request })
+        }),
+        1 => (paths(), -1..2).prop_map(|(path, version)| {
+            KeeperWrite::TryRemove(DeleteRequest { path: Some(path.into()), version })
+        }),
+        1 => (paths(), 0..6_u32).prop_map(|(path, limit)| {
+            KeeperWrite::RemoveRecursive(RemoveRecursiveRequest { path: Some(path.into()), limit })
+        }),
+    ]
+}
+
+fn keeper_check() -> impl Strategy<Value = MultiOp> {
+    let not_exists = (paths(), -1..2).prop_map(|(path, version)| {
+        KeeperCheck::NotExists(CheckRequest { path: Some(path.into()), version })
+    });
+    let stat = (paths(), -1..2, 0..3).prop_map(|(path, version, num_children)| {
+        let stat = Stat { num_children, ..crate::keeper::ANY_STAT };
+        KeeperCheck::Stat(Box::new(CheckStatRequest { path: Some(path.into()), version, stat }))
+    });
+    prop_oneof![not_exists, stat].prop_map(|check| MultiOp::Keeper(Box::new(KeeperPart::Check(check))))
 }
 
 pub(crate) fn requests() -> impl Strategy<Value = WriteRequest> {
     let multi_op = prop_oneof![
         5 => part_of_multi().prop_map(op),
         1 => (paths(), -1..2).prop_map(|(path, version)| check(&path, version)),
+        1 => keeper_check(),
     ];
     prop_oneof![
         10 => part_of_multi(),

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use zebu_proto::client::{
-    CheckRequest, CreateOp, CreateRequest, DeleteRequest, EventType, MultiOp, SetAclRequest, SetDataRequest,
-    WriteRequest,
+    CheckRequest, CreateOp, CreateRequest, DeleteRequest, EventType, KeeperPart, MultiOp, SetAclRequest,
+    SetDataRequest, WriteRequest,
 };
 use zebu_proto::txn::{SubTxn, Txn, TxnDigest, TxnHeader};
 use zebu_proto::{Acl, Buffer, ErrorCode, Id, SessionId, Stat, StatPersisted, Zxid};
@@ -219,6 +219,7 @@ pub(crate) fn op(request: WriteRequest) -> MultiOp {
         WriteRequest::Create(request) => MultiOp::Create(request),
         WriteRequest::Delete(request) => MultiOp::Delete(request),
         WriteRequest::SetData(request) => MultiOp::SetData(request),
+        WriteRequest::Keeper(request) => MultiOp::Keeper(Box::new(KeeperPart::Write(*request))),
         other => panic!("{other:?} is no part of a multi"),
     }
 }

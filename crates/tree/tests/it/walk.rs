@@ -140,12 +140,12 @@ proptest! {
             run(&mut world, request, session);
             if pause == 0 {
                 walker.next_slice(&world.tree, slice, &mut |path, data, acl, stat| {
-                    loader.node(path, data.map(Into::into), acl, stat).unwrap();
+                    loader.node(path, data, acl, stat).unwrap();
                 });
             }
         }
         let progress = walker.next_slice(&world.tree, usize::MAX, &mut |path, data, acl, stat| {
-            loader.node(path, data.map(Into::into), acl, stat).unwrap();
+            loader.node(path, data, acl, stat).unwrap();
         });
         if progress == WalkProgress::Void {
             // The caller starts a new walk.

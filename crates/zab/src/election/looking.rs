@@ -6,7 +6,7 @@ use zebu_proto::quorum::ServerState;
 use zebu_proto::{ServerId, Zxid};
 
 use super::vote::{ElectionVote, ReceivedVote};
-use super::{ElectionEffect, ElectorSettings, LoggedState, MembershipMode, notification};
+use super::{Candidacy, ElectionEffect, ElectorSettings, LoggedState, MembershipMode, notification};
 
 /// The zxid of a server whose data cannot be trusted.
 const UNTRUSTED_ZXID: Zxid = Zxid(-1);
@@ -58,6 +58,8 @@ pub(super) struct Looking {
     resend_at_ms: i64,
     /// Set while a quorum agrees. The election ends at this time unless a better vote arrives.
     finalize_at_ms: Option<i64>,
+    /// Until this time the server does not propose itself, and takes another candidate with its history.
+    yields_until_ms: Option<i64>,
 }
 
 impl Looking {
@@ -91,7 +93,29 @@ impl Looking {
             resend_ms: settings.resend_ms_min,
             resend_at_ms: now_ms + settings.resend_ms_min,
             finalize_at_ms: None,
+            yields_until_ms: match logged_state.candidacy {
+                // The others hear of it before they finish without it.
+                Candidacy::Yields if initial == own && trusted => Some(now_ms + settings.finalize_ms / 2),
+                Candidacy::Yields | Candidacy::Normal => None,
+            },
         }
+    }
+
+    /// Whether this server waits for another candidate.
+    pub(super) fn yields(&self) -> bool {
+        self.yields_until_ms.is_some()
+    }
+
+    /// Whether a candidate replaces the proposed one. A server that yields prefers others to itself, if they
+    /// have its history.
+    fn is_replaced_by(&self, vote: &ElectionVote, settings: &ElectorSettings) -> bool {
+        let history = |vote: &ElectionVote| (vote.epoch, vote.zxid);
+        let is_preferred = settings.prefers(vote, &self.proposed_vote)
+            || (self.yields()
+                && vote.leader != settings.me
+                && history(vote) >= history(&self.proposed_vote)
+                && *vote != ElectionVote::NONE);
+        is_preferred && settings.is_candidate(vote.leader)
     }
 
     pub(super) fn proposed_vote(&self) -> ElectionVote {
@@ -99,7 +123,8 @@ impl Looking {
     }
 
     pub(super) fn deadline(&self) -> i64 {
-        self.finalize_at_ms.unwrap_or(self.resend_at_ms)
+        let deadline_ms = self.finalize_at_ms.unwrap_or(self.resend_at_ms);
+        self.yields_until_ms.map_or(deadline_ms, |until_ms| until_ms.min(deadline_ms))
     }
 
     /// The recipients of the own vote: all voters, and the proposed leader. In a long election the observers
@@ -124,6 +149,9 @@ impl Looking {
         round: i64,
         out: &mut Vec<ElectionEffect>,
     ) {
+        if self.yields() {
+            return;
+        }
         let message = notification(settings, ServerState::Looking, self.proposed_vote, round);
         if self.own_vote_status == OwnVoteStatus::Counted {
             self.received.insert(settings.me, ReceivedVote::from_notification(&message));
@@ -156,21 +184,16 @@ impl Looking {
         let votes_again = if received_vote.round > *round {
             *round = received_vote.round;
             self.received.clear();
-            let better = settings.prefers(&received_vote.vote, &self.initial_vote)
-                && settings.is_candidate(received_vote.vote.leader);
-            self.proposed_vote = if better { received_vote.vote } else { self.initial_vote };
-            true
-        } else if settings.prefers(&received_vote.vote, &self.proposed_vote)
-            && settings.is_candidate(received_vote.vote.leader)
-        {
-            self.proposed_vote = received_vote.vote;
+            self.proposed_vote = self.initial_vote;
+            self.adopt_if_better(&received_vote.vote, settings);
             true
         } else {
-            false
+            self.adopt_if_better(&received_vote.vote, settings)
         };
         if votes_again {
             self.send_notifications(settings, *round, out);
         } else if settings.quorum.is_voter(settings.me)
+            && !self.yields()
             && settings.prefers(&self.proposed_vote, &received_vote.vote)
         {
             // The sender has just started to look: while it had a leader, it ignored the earlier vote.
@@ -183,6 +206,16 @@ impl Looking {
             self.lost_leader = None;
         }
         self.check_quorum(settings, *round, now_ms);
+    }
+
+    /// Proposes a better candidate. Returns whether it is better.
+    fn adopt_if_better(&mut self, vote: &ElectionVote, settings: &ElectorSettings) -> bool {
+        let is_better = self.is_replaced_by(vote, settings);
+        if is_better {
+            self.proposed_vote = *vote;
+            self.yields_until_ms = None;
+        }
+        is_better
     }
 
     /// Counts the vote of a server that has a leader. Returns the vote to adopt if a quorum supports that
@@ -255,6 +288,12 @@ impl Looking {
         now_ms: i64,
         out: &mut Vec<ElectionEffect>,
     ) -> Option<ElectionVote> {
+        if self.yields_until_ms.is_some_and(|until_ms| until_ms <= now_ms) {
+            // No other candidate has this history.
+            self.yields_until_ms = None;
+            self.send_notifications(settings, round, out);
+            self.check_quorum(settings, round, now_ms);
+        }
         if self.finalize_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
             return Some(self.proposed_vote);
         }

@@ -130,6 +130,19 @@ pub struct LoggedState {
     pub last_zxid: Zxid,
     /// The current epoch.
     pub current_epoch: i64,
+    /// Whether another server with the same history should lead.
+    pub candidacy: Candidacy,
+}
+
+/// Whether a server proposes itself at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Candidacy {
+    /// It does.
+    #[default]
+    Normal,
+    /// It first waits for a candidate with at least its history, because its own disk is full or slow. It
+    /// proposes itself when none comes within half of the finalize timeout.
+    Yields,
 }
 
 /// The result of an election.
@@ -308,6 +321,7 @@ impl Elector {
             ElectorState::Looking(_) => {
                 // If the sender does not count this server as a voter, replies to replies would never end.
                 let votes = self.settings.quorum.is_voter(self.settings.me);
+                let votes = votes && !self.yields();
                 if asks && notification.round < self.round && votes {
                     out.push(self.reply_to(from));
                 }
@@ -377,6 +391,11 @@ impl Elector {
             state,
             established_epoch: established,
         }));
+    }
+
+    /// Whether this server waits for another candidate.
+    fn yields(&self) -> bool {
+        matches!(&self.state, ElectorState::Looking(looking) if looking.yields())
     }
 
     /// Whether a server without a vote receives the own vote regularly anyway.

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 mod changing;
+mod yielding;
 
 const CONFIG: &str = "version=0";
 
@@ -26,7 +27,7 @@ fn settings(me: i64, role: Role, voters: &[i64]) -> ElectorSettings {
 }
 
 fn logged_state(zxid: i64, epoch: i64) -> LoggedState {
-    LoggedState { last_zxid: Zxid(zxid), current_epoch: epoch }
+    LoggedState { last_zxid: Zxid(zxid), current_epoch: epoch, candidacy: Candidacy::Normal }
 }
 
 /// A network that delivers every message after its own delay, in order per connection.

@@ -35,6 +35,7 @@ impl Leader {
             self.step = LeaderStep::Resigning { epoch };
         }
         self.send_pending_to_all(context);
+        self.time_acks(context.now_ms);
     }
 
     /// Accepts no new proposals. The role ends when all proposals are committed and the commits are sent.
@@ -52,7 +53,7 @@ impl Leader {
         self.finish_resignation(state)
     }
 
-    pub(super) fn finish_resignation(&self, state: &ZabState) -> Result<(), StepDown> {
+    pub(crate) fn finish_resignation(&self, state: &ZabState) -> Result<(), StepDown> {
         let is_resigning = matches!(self.step, LeaderStep::Resigning { .. });
         if !is_resigning || state.committed() != state.history.last() {
             return Ok(());
@@ -118,6 +119,7 @@ impl Leader {
             return Err(LinkCloseReason::UnknownZxid(zxid));
         }
         progress.acked = zxid;
+        learner.acks.finish(zxid, context.now_ms);
         self.handle_proposal_ack(link, zxid, context);
         Ok(())
     }

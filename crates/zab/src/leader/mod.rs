@@ -4,6 +4,7 @@
 mod broadcast;
 mod commit;
 mod discovery;
+mod disk;
 mod liveness;
 mod quorum_check;
 mod reconfig;
@@ -162,7 +163,8 @@ impl Leader {
                 let Some(learner) = self.learners.get_mut(&link) else { return Ok(()) };
                 learner.last_heard_ms = context.now_ms;
                 let can_advance = can_advance(&packet);
-                if let Packet::PingReply { zxid, .. } = packet {
+                if let Packet::PingReply { zxid, room, .. } = packet {
+                    learner.room = room.unwrap_or_default();
                     self.handle_ping_reply(link, zxid, context);
                 }
                 if let Err(reason) = self.handle_packet(link, packet, context) {
@@ -192,6 +194,10 @@ impl Leader {
             }
             PeerEvent::LogRead { link, read } => self.log_read(link, read, context),
             PeerEvent::Persisted { .. } => return self.advance(context),
+            PeerEvent::DiskRoom { .. } => {
+                self.hand_over_if_due(context);
+                return self.finish_resignation(context.state);
+            }
             PeerEvent::Notification { .. }
             | PeerEvent::ObserverAccepted { .. }
             | PeerEvent::Dialed { .. }

@@ -2,7 +2,7 @@
 //! UPTODATE it also applies commits.
 
 use zebu_proto::Zxid;
-use zebu_proto::quorum::Packet;
+use zebu_proto::quorum::{Capabilities, DiskRoom, Packet};
 
 use super::sync::{advance_commit, append_proposal};
 use super::{Learner, LearnerProgress, LearnerStep};
@@ -100,6 +100,15 @@ impl Learner {
                 Ok(())
             }
             other => Err(self.unexpected_packet(&other)),
+        }
+    }
+
+    /// Adds the room on the own disk to a ping reply, if the leader or the observer master reads it.
+    pub(super) fn tell_room(&self, own_room: DiskRoom, packet: &mut Packet) {
+        if let Packet::PingReply { room, .. } = packet {
+            let reads_room =
+                self.leader_zebu.is_some_and(|zebu| zebu.capabilities.has(Capabilities::DISK_ROOM));
+            *room = reads_room.then_some(own_room);
         }
     }
 

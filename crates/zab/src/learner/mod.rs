@@ -11,7 +11,7 @@ mod sync;
 
 use std::collections::VecDeque;
 
-use zebu_proto::quorum::{Packet, PeerAnnouncement};
+use zebu_proto::quorum::{DiskRoom, Packet, PeerAnnouncement};
 use zebu_proto::{ServerId, SessionId, Zxid};
 
 use crate::action::{Action, LinkCloseReason, PeerEffect, ServingRole};
@@ -302,6 +302,7 @@ impl Learner {
             }
             PeerEvent::Persisted { .. } => self.handle_persisted(context),
             PeerEvent::TruncateRefused { io } => self.truncate_refused(io, context),
+            PeerEvent::DiskRoom { .. } => Ok(()),
             other => {
                 if let Some(observer_master) = &mut self.observer_master {
                     observer_master.handle(other, context);
@@ -358,8 +359,9 @@ impl Learner {
     }
 
     /// Sends a packet to the leader, if this learner serves.
-    pub(crate) fn send_to_leader(&mut self, packet: Packet, out: &mut Vec<Action>) {
+    pub(crate) fn send_to_leader(&mut self, mut packet: Packet, own_room: DiskRoom, out: &mut Vec<Action>) {
         if let LearnerStep::Serving { .. } = self.step {
+            self.tell_room(own_room, &mut packet);
             let packet = match &mut self.observer_master {
                 Some(observer_master) => observer_master.prepare_for_leader(packet),
                 None => packet,

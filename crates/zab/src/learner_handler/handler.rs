@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use zebu_proto::quorum::{Packet, PeerAnnouncement};
+use zebu_proto::quorum::{DiskRoom, Packet, PeerAnnouncement};
 use zebu_proto::{ServerId, Zxid};
 
 use super::lag::{LagSample, LagTracker};
@@ -11,6 +11,7 @@ use super::pings::PingTracker;
 use crate::action::LinkCloseReason;
 use crate::encoded_txn::EncodedTxn;
 use crate::event::LinkId;
+use crate::latency::LatencyProbe;
 use crate::role::Role;
 use crate::settings::PeerSettings;
 use crate::status::LearnerStatus;
@@ -31,6 +32,12 @@ pub(crate) struct LearnerHandler {
     pub(crate) has_acked_epoch: bool,
     /// What a Zebu server has told about itself.
     pub(crate) zebu: Option<PeerAnnouncement>,
+    /// The room on its disk.
+    pub(crate) room: DiskRoom,
+    /// From sending a proposal to its ACK.
+    pub(crate) acks: LatencyProbe,
+    /// Whether its ACKs are much slower than those of the others.
+    pub(crate) is_slow: bool,
 }
 
 /// The timeouts of a learner.
@@ -103,6 +110,9 @@ impl LearnerHandler {
             pings: PingTracker::new(),
             has_acked_epoch: false,
             zebu: None,
+            room: DiskRoom::Enough,
+            acks: LatencyProbe::default(),
+            is_slow: false,
         }
     }
 
@@ -162,7 +172,16 @@ impl LearnerHandler {
         let progress = self.step.replicating().map(|(_, progress)| progress);
         let synced = progress.is_some_and(|progress| progress.phase == SyncPhase::UpToDate);
         let acked = progress.map_or(Zxid::ZERO, |progress| progress.acked);
-        Some(LearnerStatus { link: self.link, server, synced, acked, zebu: self.zebu })
+        Some(LearnerStatus {
+            link: self.link,
+            server,
+            synced,
+            acked,
+            zebu: self.zebu,
+            room: self.room,
+            ack_p99_ms: self.acks.p99_ms(),
+            slow: self.is_slow,
+        })
     }
 }
 

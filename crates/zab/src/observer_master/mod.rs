@@ -121,7 +121,8 @@ impl ObserverMaster {
             | PeerEvent::ObserverAccepted { .. }
             | PeerEvent::SnapshotReceived { .. }
             | PeerEvent::Persisted { .. }
-            | PeerEvent::TruncateRefused { .. } => {}
+            | PeerEvent::TruncateRefused { .. }
+            | PeerEvent::DiskRoom { .. } => {}
         }
     }
 
@@ -177,8 +178,8 @@ impl ObserverMaster {
         self.relay.record_own(&packet);
         self.owners.record(Requester::ThisServer, &packet);
         let packet = match packet {
-            Packet::PingReply { zxid, touched } => {
-                Packet::PingReply { zxid, touched: self.relay.take_touched(touched) }
+            Packet::PingReply { zxid, touched, room } => {
+                Packet::PingReply { zxid, touched: self.relay.take_touched(touched), room }
             }
             other => other,
         };

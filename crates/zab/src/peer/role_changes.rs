@@ -6,7 +6,7 @@ use zebu_proto::quorum::ServerState;
 
 use super::{ActiveRole, Peer};
 use crate::action::{Action, LinkCloseReason, PeerEffect, ServingRole};
-use crate::election::{self, ElectionResult};
+use crate::election::{self, Candidacy, ElectionResult};
 use crate::event::LinkId;
 use crate::leader::Leader;
 use crate::learner::{Learner, LearnerMasters, LearnerStart, hash3};
@@ -114,7 +114,8 @@ impl Peer {
             match self.state.designated_leader.take() {
                 Some(leader) if self.may_follow_designated(leader) => {
                     let mut effects = Vec::new();
-                    self.elector.set_designated_leader(leader, self.state.logged_state(), &mut effects);
+                    let logged_state = self.state.logged_state(Candidacy::Normal);
+                    self.elector.set_designated_leader(leader, logged_state, &mut effects);
                     self.apply_election_effects(effects, now_ms, out);
                 }
                 _ => self.look_for_leader(lost, now_ms, out),
@@ -132,7 +133,8 @@ impl Peer {
             self.elector.reconfigure(settings);
         }
         let mut effects = Vec::new();
-        self.elector.look_for_leader(self.state.logged_state(), lost, now_ms, &mut effects);
+        let logged_state = self.state.logged_state(self.state.disk_health.candidacy(now_ms));
+        self.elector.look_for_leader(logged_state, lost, now_ms, &mut effects);
         self.apply_election_effects(effects, now_ms, out);
     }
 

@@ -133,6 +133,7 @@ impl World {
             observer: plan.observing,
             last_counter: zebu_zab::LAST_COUNTER,
             dynamic_config: None,
+            slow_disk_ms: None,
             announcement: None,
         };
         let members = |id| {
@@ -503,7 +504,9 @@ impl World {
                 if let Packet::Ping { zxid } = packet {
                     let running = self.servers.get_mut(&id).unwrap().running.as_mut().unwrap();
                     let mut out = Vec::new();
-                    running.peer.send_to_leader(Packet::PingReply { zxid, touched: vec![] }, &mut out);
+                    running
+                        .peer
+                        .send_to_leader(Packet::PingReply { zxid, touched: vec![], room: None }, &mut out);
                     self.perform(id, out);
                 }
             }

@@ -20,7 +20,7 @@ impl Desk {
     }
 
     fn answer(&mut self, link: LinkId, zxid: Zxid) {
-        self.packet(link, Packet::PingReply { zxid, touched: vec![] });
+        self.packet(link, Packet::PingReply { zxid, touched: vec![], room: None });
     }
 
     /// The number of pings sent on a connection; drops all other actions.

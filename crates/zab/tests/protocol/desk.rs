@@ -85,6 +85,7 @@ fn settings(role: Role) -> PeerSettings {
         observer: ObserverSettings::default(),
         last_counter: zebu_zab::LAST_COUNTER,
         dynamic_config: None,
+        slow_disk_ms: None,
         announcement: None,
     }
 }
@@ -167,8 +168,14 @@ impl Desk {
 
     /// A leader of epoch 6 with one synced follower, server 1.
     pub(crate) fn established() -> (Desk, LinkId) {
+        Desk::established_with(None)
+    }
+
+    /// The same with a limit for its own disk.
+    pub(crate) fn established_with(slow_disk_ms: Option<i64>) -> (Desk, LinkId) {
         let last = Zxid::new(5, 7);
-        let mut desk = Desk::elected(recovered(last, 5));
+        let settings = PeerSettings { slow_disk_ms, ..settings(Role::Participant) };
+        let mut desk = Desk::start(settings, recovered(last, 5)).elect();
         let link = LinkId::accepted(1);
         desk.handle(PeerEvent::Accepted { link });
         desk.packet(link, follower_info(1, 5));

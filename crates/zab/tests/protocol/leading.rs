@@ -345,7 +345,7 @@ fn a_state_that_moves_is_waited_for() {
         );
         for _ in 0..30 {
             desk.wait(50);
-            desk.packet(link, Packet::PingReply { zxid: Zxid::ZERO, touched: vec![] });
+            desk.packet(link, Packet::PingReply { zxid: Zxid::ZERO, touched: vec![], room: None });
             if sign {
                 desk.handle(PeerEvent::SnapshotProgress { link: behind });
             }
@@ -386,7 +386,7 @@ fn a_leader_whose_disk_hangs_steps_down_and_does_not_vote_before_it_is_back() {
     desk.propose();
     for _ in 0..8 {
         desk.wait(100);
-        desk.packet(link, Packet::PingReply { zxid: LAST, touched: vec![] });
+        desk.packet(link, Packet::PingReply { zxid: LAST, touched: vec![], room: None });
     }
     assert_eq!(desk.peer.serving(), None);
     assert!(!desk.actions.iter().any(|action| matches!(action, Action::Peer(PeerEffect::Notify { .. }))));
@@ -399,7 +399,7 @@ fn a_learner_that_answers_but_does_not_log_is_cut_off() {
     let (mut desk, link) = Desk::established();
     desk.propose();
     for _ in 0..8 {
-        desk.packet(link, Packet::PingReply { zxid: LAST, touched: vec![] });
+        desk.packet(link, Packet::PingReply { zxid: LAST, touched: vec![], room: None });
         desk.wait(100);
     }
     assert!(matches!(desk.closed(link), Some(LinkCloseReason::TooFarBehind { server: ServerId(1), .. })));
@@ -413,7 +413,7 @@ fn a_follower_that_acknowledges_ever_later_is_given_up() {
     let mut closed_at = None;
     for time in 0..40 {
         proposed.extend([desk.propose(), desk.propose(), desk.propose(), desk.propose()]);
-        desk.packet(link, Packet::PingReply { zxid: LAST, touched: vec![] });
+        desk.packet(link, Packet::PingReply { zxid: LAST, touched: vec![], room: None });
         desk.packet(link, ack(proposed.pop_front().unwrap()));
         desk.wait(50);
         if let Some(reason) = desk.closed(link) {

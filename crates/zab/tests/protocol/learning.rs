@@ -8,7 +8,7 @@ use zebu_zab::{
     Role, ServingRole,
 };
 
-use crate::desk::{Desk, Disk, entry, proposal, recovered};
+use crate::desk::{Desk, Disk, HISTORY_BYTES, entry, proposal, recovered};
 
 const LAST: Zxid = Zxid::new(5, 7);
 
@@ -531,7 +531,14 @@ fn loaded(desk: &Desk) -> Vec<Zxid> {
     desk.actions.iter().filter_map(zxid).collect()
 }
 
-/// Four transactions may stay in memory.
+/// A transaction of a quarter of what may stay in memory.
+fn long_proposal(zxid: Zxid) -> Packet {
+    let mut bytes = zxid.0.to_be_bytes().to_vec();
+    bytes.resize(HISTORY_BYTES / 4, 0);
+    Packet::Proposal { zxid, entry: bytes[..].into() }
+}
+
+/// Four of these transactions may stay in memory.
 #[test]
 fn a_long_history_does_not_stay_in_memory_until_it_is_accepted() {
     let (mut desk, link) = promised();
@@ -539,7 +546,7 @@ fn a_long_history_does_not_stay_in_memory_until_it_is_accepted() {
     let zxids: Vec<Zxid> = (8..=17).map(|counter| Zxid::new(5, counter)).collect();
     desk.packet(link, Packet::Diff { zxid: zxids[9] });
     for &zxid in &zxids[..6] {
-        desk.packet(link, proposal(zxid));
+        desk.packet(link, long_proposal(zxid));
         desk.packet(link, Packet::Commit { zxid });
     }
     assert_eq!(loaded(&desk), [], "none of it is in the log yet");
@@ -547,7 +554,7 @@ fn a_long_history_does_not_stay_in_memory_until_it_is_accepted() {
     assert_eq!(loaded(&desk), zxids[..2]);
     desk.disk = Disk::Instant;
     for &zxid in &zxids[6..] {
-        desk.packet(link, proposal(zxid));
+        desk.packet(link, long_proposal(zxid));
         desk.packet(link, Packet::Commit { zxid });
     }
     // The leader itself may still truncate uncommitted transactions.
@@ -560,6 +567,22 @@ fn a_long_history_does_not_stay_in_memory_until_it_is_accepted() {
     assert_eq!(desk.delivered(), zxids[7..]);
     desk.packet(link, Packet::Commit { zxid: uncommitted });
     assert_eq!(desk.delivered().last(), Some(&uncommitted));
+}
+
+/// More transactions than other learners are served from memory: the clients of the server must not notice.
+#[test]
+fn a_learner_that_comes_late_loads_nothing_before_it_is_accepted() {
+    let (mut desk, link) = promised();
+    let zxids: Vec<Zxid> = (8..=37).map(|counter| Zxid::new(5, counter)).collect();
+    desk.packet(link, Packet::Diff { zxid: zxids[29] });
+    for &zxid in &zxids {
+        desk.packet(link, proposal(zxid));
+        desk.packet(link, Packet::Commit { zxid });
+    }
+    desk.packet(link, new_leader(6));
+    assert_eq!((loaded(&desk), desk.delivered()), (vec![], vec![]));
+    desk.packet(link, Packet::UpToDate);
+    assert_eq!((loaded(&desk), desk.delivered()), (vec![], zxids));
 }
 
 /// Four transactions may stay in memory; the ensemble may write more during a long transfer.
@@ -607,7 +630,7 @@ fn what_was_loaded_early_can_be_truncated() {
     let zxids: Vec<Zxid> = (8..=17).map(|counter| Zxid::new(5, counter)).collect();
     desk.packet(link, Packet::Diff { zxid: zxids[9] });
     for &zxid in &zxids {
-        desk.packet(link, proposal(zxid));
+        desk.packet(link, long_proposal(zxid));
         desk.packet(link, Packet::Commit { zxid });
     }
     assert_eq!(loaded(&desk), zxids[..6]);

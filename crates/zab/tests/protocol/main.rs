@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test says by panicking that it failed")]
 
+mod bad_disks;
 mod blocked_packets;
 mod broken;
 mod confirming;

@@ -127,7 +127,7 @@ fn both_quorums_say_whether_a_leader_still_leads() {
     let mut out = Vec::new();
     let ping = desk.peer.start_quorum_check(desk.now, &mut out);
     desk.take(out);
-    let answer = Packet::PingReply { zxid: change, touched: vec![] };
+    let answer = Packet::PingReply { zxid: change, touched: vec![], room: None };
     desk.packet(four, answer.clone());
     desk.packet(five, answer.clone());
     assert!(!desk.peer.quorum_has_answered(ping), "nobody of the old list");

@@ -95,7 +95,10 @@ fn pings_for_an_observer_that_takes_nothing() {
         desk.wait(50);
         desk.packet(leader, Packet::Ping { zxid: zebu_proto::Zxid::new(6, 0) });
         pings += desk.take_sent(OBSERVER).len();
-        desk.packet(OBSERVER, Packet::PingReply { zxid: zebu_proto::Zxid::new(6, 0), touched: vec![] });
+        desk.packet(
+            OBSERVER,
+            Packet::PingReply { zxid: zebu_proto::Zxid::new(6, 0), touched: vec![], room: None },
+        );
     }
     assert!((10..20).contains(&pings), "{pings}: the window has 1000 bytes");
     assert_follows(&desk);

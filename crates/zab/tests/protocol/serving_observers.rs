@@ -185,9 +185,9 @@ fn sessions_of_observers_are_told_with_the_own_ones() {
     desk.wait(60);
     assert_eq!(sent(&desk, OBSERVER), [Packet::Ping { zxid: LAST }]);
     let touch = |id| Touch { session: SessionId(id), timeout_ms: 4000 };
-    desk.packet(OBSERVER, Packet::PingReply { zxid: LAST, touched: vec![touch(5), touch(6)] });
+    desk.packet(OBSERVER, Packet::PingReply { zxid: LAST, touched: vec![touch(5), touch(6)], room: None });
     let mut out = Vec::new();
-    desk.peer.send_to_leader(Packet::PingReply { zxid: LAST, touched: vec![touch(1)] }, &mut out);
+    desk.peer.send_to_leader(Packet::PingReply { zxid: LAST, touched: vec![touch(1)], room: None }, &mut out);
     let Some(Action::Peer(PeerEffect::Send { packet: Packet::PingReply { touched, .. }, .. })) = out.pop()
     else {
         panic!()

@@ -152,6 +152,7 @@ impl Ensemble {
             observer: ObserverSettings::default(),
             last_counter: zebu_zab::LAST_COUNTER,
             dynamic_config: self.is_dynamic.then(dynamic),
+            slow_disk_ms: None,
             announcement: None,
         }
     }
@@ -342,7 +343,7 @@ impl Ensemble {
         if let (true, Some(peer)) = (is_ping, peer) {
             // The node of a serving learner answers pings.
             let mut out = Vec::new();
-            peer.send_to_leader(Packet::PingReply { zxid, touched: Vec::new() }, &mut out);
+            peer.send_to_leader(Packet::PingReply { zxid, touched: Vec::new(), room: None }, &mut out);
             self.take(to, out);
         }
     }

@@ -5,8 +5,8 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, access};
-use zebu_server::config::{BindAddress, ConfigSource, ServerConfig};
+use rustix::fs::{Access, access, statvfs};
+use zebu_server::config::{BindAddress, ByteCount, ConfigSource, DiskRoomConfig, ServerConfig};
 use zebu_server::host_address;
 use zebu_server::peer_ports::{self, Endpoint, PeerPort, ResolvedEndpoints};
 
@@ -175,6 +175,28 @@ fn look_at_directories(config: &ServerConfig, notices: &mut Vec<Notice>) {
         )));
     }
     notices.extend(marks(&storage.snapshot_dir()));
+    for path in std::iter::once(&storage.data_dir).chain(separate.then_some(&storage.data_log_dir)) {
+        notices.extend(lack_of_room(path, &storage.room));
+    }
+}
+
+/// Little room on the disk of a directory, compared with the marks of the configuration.
+fn lack_of_room(directory: &Path, room: &DiskRoomConfig) -> Option<Notice> {
+    let found = statvfs(directory).ok()?;
+    let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+    let free = bytes(found.f_bavail);
+    let (ByteCount(low), ByteCount(stop)) = room.marks(bytes(found.f_blocks));
+    let (shown, megabytes) = (directory.display(), free >> 20);
+    if free < stop {
+        let text = format!(
+            "{shown} has {megabytes} MiB free, less than disk.stop: the server would refuse what makes the tree larger"
+        );
+        Some(Notice::Obstacle(text))
+    } else if free < low {
+        Some(Notice::Remark(format!("{shown} has {megabytes} MiB free, less than disk.low")))
+    } else {
+        None
+    }
 }
 
 /// Why a server could not keep its files below a root; `None` if it could.

@@ -216,8 +216,8 @@ async fn mode(address: SocketAddr, protection: &DevProtection) -> Option<String>
 fn stop(members: &mut [Member]) {
     for member in &mut *members {
         if let (Ok(None), Some(id)) = (member.child.try_wait(), pid(&member.child)) {
-            // It may end by itself in this moment.
-            let _ = kill_process(id, Signal::TERM);
+            // It may end by itself in this moment. All end together, so no server drains.
+            let _ = kill_process(id, Signal::INT);
         }
     }
     for member in members {

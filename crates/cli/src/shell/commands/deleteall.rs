@@ -11,6 +11,7 @@ use crate::shell::flags::{Given, value};
 use crate::shell::paths;
 use crate::shell::reply::Reply;
 use crate::shell::session::Session;
+use crate::shell::subtree::spinner;
 use crate::shell::walk::{self, Depth};
 
 /// Nodes of one batch, if nothing else is said.
@@ -51,17 +52,18 @@ enum Name {
 
 struct DeleteAll {
     path: String,
-    batch: usize,
+    /// Nodes of one batch; `None` if nothing is said.
+    batch: Option<usize>,
     name: Name,
 }
 
 fn parse(given: &Given, name: Name) -> Parsed {
     let path = given.word(0).ok_or(Failure::Usage)?.to_owned();
     let batch = match given.value("b") {
-        None => DEFAULT_BATCH,
-        Some(text) => text.parse().map_err(|_| {
+        None => None,
+        Some(text) => Some(text.parse().map_err(|_| {
             Failure::text(format!("the batch size is a number, not {text:?}; nothing was deleted"))
-        })?,
+        })?),
     };
     Ok(Box::new(DeleteAll { path, batch, name }))
 }
@@ -74,19 +76,39 @@ impl Command for DeleteAll {
             }
             paths::check(&self.path)?;
             let client = session.client()?;
+            if self.batch.is_none() && client.deletes_subtrees().await? {
+                return self.delete_on_server(&client).await;
+            }
             let mut nodes = walk::list(&client, &self.path, Depth::All).await?.depth_first();
             // Children follow their parents: backwards, no node is met before what is below it.
             nodes.reverse();
             let deleted = match self.batch {
-                0 => one_by_one(&client, &nodes).await,
-                size => in_batches(&client, &nodes, size).await,
+                Some(0) => one_by_one(&client, &nodes).await,
+                None => in_batches(&client, &nodes, DEFAULT_BATCH).await,
+                Some(size) => in_batches(&client, &nodes, size).await,
             };
             match deleted {
                 Ok(()) => Ok(Reply::Deleted(self.path.clone())),
-                Err(error) if self.batch == 0 => Err(error.into()),
+                Err(error) if self.batch == Some(0) => Err(error.into()),
                 Err(_) => Err(Failure::text("Failed to delete some node(s) in the subtree!")),
             }
         })
+    }
+}
+
+impl DeleteAll {
+    /// The server finds the nodes below: a list of them may be longer than a packet.
+    async fn delete_on_server(&self, client: &Client) -> Result<Reply, Failure> {
+        let bar = spinner("deleted");
+        let shown = bar.clone();
+        let delete = client.delete(&self.path).recursive().on_progress(move |nodes| shown.inc(nodes));
+        let deleted = delete.await;
+        bar.finish_and_clear();
+        match deleted {
+            Ok(()) => Ok(Reply::Deleted(self.path.clone())),
+            Err(error) if error.code() == Some(ErrorCode::NoNode) => Err(error.into()),
+            Err(_) => Err(Failure::text("Failed to delete some node(s) in the subtree!")),
+        }
     }
 }
 

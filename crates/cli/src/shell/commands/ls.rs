@@ -2,7 +2,7 @@
 
 use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
-use crate::shell::flags::{Given, own_switch, switch};
+use crate::shell::flags::{Given, own_switch, own_value, switch};
 use crate::shell::paths;
 use crate::shell::reply::Reply;
 use crate::shell::session::Session;
@@ -14,11 +14,20 @@ pub(crate) const ENTRY: Entry = Entry {
     // The usage line of zkCli, which scripts may compare.
     syntax: "[-s] [-w] [-R] path",
     about: "Lists the children of a node",
-    examples: &["ls /", "ls -s /apps", "ls -R /apps", "ls -w /members", "ls --json /apps"],
+    examples: &[
+        "ls /",
+        "ls -s /apps",
+        "ls -R /apps",
+        "ls -w /members",
+        "ls --page 1000 --after job-7 /jobs",
+        "ls --json /apps",
+    ],
     origin: Origin::ZkCli,
     needs_session: true,
     flags: &[
         own_switch("l", "Linearizable: show everything that was answered to any client before"),
+        own_value("page", "List at most so many children, in the order of their names"),
+        own_value("after", "Begin behind this name"),
         switch("s", "Print znode stats additionally"),
         switch("w", "Watch for changes of the children"),
         switch("R", "List everything below, one path per line"),
@@ -43,7 +52,14 @@ struct Ls {
     watch: bool,
     linearizable: bool,
     recursive: bool,
+    page: Option<Page>,
     old_form: bool,
+}
+
+/// A part of the children.
+struct Page {
+    size: usize,
+    after: String,
 }
 
 fn parse(given: &Given, with_stat: bool) -> Parsed {
@@ -51,11 +67,26 @@ fn parse(given: &Given, with_stat: bool) -> Parsed {
     let old_form = given.words.len() > 1;
     let watch = given.has("w") || old_form;
     let (recursive, linearizable) = (given.has("R"), given.has("l"));
+    let page = read_page(given)?;
+    if page.is_some() && (recursive || watch) {
+        // A watch comes with the last page only, and a subtree has no pages.
+        return Err(Failure::Usage);
+    }
     if recursive && linearizable {
         // A subtree is listed by many reads, which show no common state.
         return Err(Failure::Usage);
     }
-    Ok(Box::new(Ls { path, with_stat, watch, linearizable, recursive, old_form }))
+    Ok(Box::new(Ls { path, with_stat, watch, linearizable, recursive, page, old_form }))
+}
+
+fn read_page(given: &Given) -> Result<Option<Page>, Failure> {
+    let after = given.value("after");
+    let Some(size) = given.value("page") else {
+        return if after.is_some() { Err(Failure::Usage) } else { Ok(None) };
+    };
+    let size = size.parse().ok().filter(|&size| size > 0);
+    let size = size.ok_or_else(|| Failure::text("the size of a page is a number from 1 on"))?;
+    Ok(Some(Page { size, after: after.unwrap_or_default().to_owned() }))
 }
 
 impl Command for Ls {
@@ -65,9 +96,10 @@ impl Command for Ls {
                 session.note("'ls path [watch]' has been deprecated. Please use 'ls [-w] path' instead.");
             }
             paths::check(&self.path)?;
-            match self.recursive {
-                true => self.list_all(session).await,
-                false => self.list(session).await,
+            match &self.page {
+                Some(page) => self.list_page(session, page).await,
+                None if self.recursive => self.list_all(session).await,
+                None => self.list(session).await,
             }
         })
     }
@@ -88,6 +120,21 @@ impl Ls {
         list.names.sort_unstable();
         let stat = self.with_stat.then_some(list.stat);
         Ok(Reply::Children { path: self.path.clone(), names: list.names, stat })
+    }
+
+    async fn list_page(&self, session: &mut Session, page: &Page) -> Result<Reply, Failure> {
+        let client = session.client()?;
+        let children = client.children(&self.path);
+        let children = if self.linearizable { children.linearizable() } else { children };
+        let mut pages = children.pages(page.size).after(&page.after);
+        let mut reply = Reply::Children { path: self.path.clone(), names: Vec::new(), stat: None };
+        if let Some(page) = pages.next().await {
+            let page = page?;
+            let names = page.children.into_iter().map(|child| child.name).collect();
+            let stat = self.with_stat.then_some(page.parent);
+            reply = Reply::Children { path: self.path.clone(), names, stat };
+        }
+        Ok(reply)
     }
 
     async fn list_all(&self, session: &mut Session) -> Result<Reply, Failure> {

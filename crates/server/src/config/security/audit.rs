@@ -32,7 +32,7 @@ pub struct AuditLogConfig {
     pub format: AuditFormat,
     /// `zebu.audit.onFailure`.
     pub on_failure: AuditFailurePolicy,
-    /// `zebu.audit.extraEvents`: failed authentication, and logins as super user.
+    /// `zebu.audit.extraEvents`: failed authentication, logins as super user, snapshots and restores.
     pub extra_events: bool,
 }
 

@@ -15,7 +15,7 @@ pub mod tls_family;
 
 use std::path::Path;
 
-use super::load::SystemAccess;
+use super::load::{QuorumProtection, SystemAccess};
 use super::setting_reader::SettingReader;
 use audit::AuditConfig;
 use client_sasl::{ClientLogin, ClientSaslConfig};
@@ -58,6 +58,18 @@ pub(super) fn security(reader: &mut SettingReader<'_>, system: &dyn SystemAccess
         quorum_sasl,
         audit: audit::read_audit(reader),
     }
+}
+
+/// Reads the protection of the connections between servers only.
+pub(super) fn quorum_protection(
+    reader: &mut SettingReader<'_>,
+    system: &dyn SystemAccess,
+) -> QuorumProtection {
+    let login_file = login_file::read_login_file(reader, system);
+    let tls = tls::read_quorum_tls(reader, system);
+    let sasl = quorum_sasl::read_quorum_sasl(reader, system, login_file.as_ref());
+    let kerberos = kerberos_files(reader, &ClientSaslConfig::default(), &sasl);
+    QuorumProtection { tls, sasl, kerberos }
 }
 
 fn kerberos_files(

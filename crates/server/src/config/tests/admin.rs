@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::config::admin::{AdminProtection, ApiAccess, PortOrigin};
+use crate::config::admin::{AdminProtection, ApiAccess, ConsoleSetting, PortOrigin};
 
 #[test]
 fn the_admin_server_is_on_and_on_loopback_unless_told_otherwise() {
@@ -65,7 +65,7 @@ fn an_admin_port_never_opens_with_less_protection_than_asked_for() {
 /// Two routes of one path would end the process at its start.
 #[test]
 fn commands_take_no_route_of_another_kind() {
-    for url in ["/live", "/ready", "/version", "/metrics", "/v1", "/v1/tree"] {
+    for url in ["/live", "/ready", "/version", "/metrics", "/v1", "/v1/tree", "/console"] {
         assert!(with_base(&format!("admin.commandURL={url}\n")).load().config.is_none(), "{url}");
     }
     assert_eq!(with_base("admin.commandURL=/v11\n").config().admin.unwrap().command_url, "/v11");
@@ -79,6 +79,23 @@ fn the_api_is_off_unless_it_is_enabled() {
     assert_eq!(api("admin.api.enabled=true\n"), ApiAccess::ReadWrite);
     assert_eq!(api("admin.api.enabled=true\nadmin.api.readOnly=true\n"), ApiAccess::ReadOnly);
     for key in ["admin.api.enabled", "admin.api.readOnly"] {
+        assert!(with_base(&format!("{key}=maybe\n")).load().config.is_none(), "{key}");
+    }
+}
+
+/// The console is on for this machine only. Elsewhere it needs a request, and TLS or a second one.
+#[test]
+fn the_console_is_for_loopback_unless_it_is_enabled() {
+    let console = |lines: &str| with_base(lines).config().admin.unwrap().console;
+    let far = "admin.serverAddress=0.0.0.0\n";
+    assert_eq!(console(""), ConsoleSetting::ReadWrite);
+    assert_eq!(console("admin.console.readOnly=true\n"), ConsoleSetting::ReadOnly);
+    assert_eq!(console("admin.console.enabled=false\n"), ConsoleSetting::Off);
+    assert_eq!(console(far), ConsoleSetting::Off);
+    let enabled = format!("{far}admin.console.enabled=true\n");
+    assert!(with_base(&enabled).load().config.is_none(), "plain passwords");
+    assert_eq!(console(&format!("{enabled}admin.console.plaintext=true\n")), ConsoleSetting::ReadWrite);
+    for key in ["admin.console.enabled", "admin.console.readOnly", "admin.console.plaintext"] {
         assert!(with_base(&format!("{key}=maybe\n")).load().config.is_none(), "{key}");
     }
 }

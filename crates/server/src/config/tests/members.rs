@@ -26,6 +26,15 @@ fn an_ensemble_is_checked() {
 }
 
 #[test]
+fn the_time_of_a_drain() {
+    let time = |text: &str| with_base(text).config().sessions.drain_time;
+    assert_eq!(time(""), Duration::from_secs(5));
+    assert_eq!(time("zebu.drainTime=250\n"), Duration::from_millis(250));
+    assert_eq!(time("zebu.drainTime=0\n"), Duration::ZERO);
+    assert!(with_base("zebu.drainTime=soon\n").load().config.is_none());
+}
+
+#[test]
 fn sizes_of_ensembles() {
     with_base("server.1=a:1:2\n").warnings(&["zoo.cfg: only one server is listed, so it runs standalone"]);
     with_base("server.1=a:1:2\nserver.2=b:1:2\n")
@@ -308,4 +317,12 @@ fn the_number_that_stands_for_no_number() {
     with_base(lines).other_file("/data/myid", "-1").errors(&[
         "/data/myid: serverid -1 stands for a missing file in ZooKeeper, which does not start with it; use 1 to 255",
     ]);
+}
+
+#[test]
+fn clients_stay_between_leaders_for_two_ticks_unless_it_is_switched_off() {
+    let grace = |lines: &str| with_base(lines).config().sessions.election_grace.as_millis();
+    assert_eq!(grace("tickTime=3000\n"), 6000);
+    assert_eq!(grace("zebu.electionGrace=0\n"), 0, "connections close as in ZooKeeper");
+    assert_eq!(grace("zebu.electionGrace=1000\n"), 1000);
 }

@@ -3,7 +3,7 @@
 //! Bytes are parsed in the buffer that they were read to. The caller keeps only an unfinished
 //! frame.
 
-use tracing::debug;
+use tracing::{debug, warn};
 use zebu_node::{
     AuditOperation, AuditResult, ClientConnection, ClientEvent, ConnectionPhase, DisconnectReason, Now,
     SubmittedRequest,
@@ -20,6 +20,18 @@ use crate::four_letter::FourLetterWord;
 /// Most frames parsed under one hold of the replica lock, so that the core does not wait long for
 /// it.
 const FRAMES_PER_LOCK: usize = 512;
+
+/// The setting of ClickHouse by which a first frame has another form than ZooKeeper's. It is known before
+/// the length of the frame may be trusted.
+fn clickhouse_handshake(bytes: &[u8]) -> Option<&'static str> {
+    let version = bytes.get(LENGTH_SIZE..)?.first_chunk::<4>()?;
+    match i32::from_be_bytes(*version) {
+        10 => Some("use_compression"),
+        11 => Some("use_xid_64"),
+        12 => Some("pass_opentelemetry_tracing_context"),
+        _ => None,
+    }
+}
 
 impl<S: TaskSocket> ConnectionTask<S> {
     /// Parses the bytes that were kept.
@@ -63,6 +75,12 @@ impl<S: TaskSocket> ConnectionTask<S> {
             self.stage = ConnectionStage::FourLetterWord(word);
             return LENGTH_SIZE;
         }
+        if let Some(setting) = clickhouse_handshake(bytes)
+            && self.guard.shared.config.keeper.extensions
+        {
+            self.refuse_clickhouse_handshake(setting);
+            return bytes.len();
+        }
         match frame::peek(bytes, self.frame_length_max()) {
             Framed::Partial => 0,
             Framed::Refused { length } => {
@@ -94,9 +112,32 @@ impl<S: TaskSocket> ConnectionTask<S> {
         }
     }
 
+    /// Closes the connection of a ClickHouse server whose settings change the protocol. Its bytes behind the
+    /// connect request are not counted in any length.
+    fn refuse_clickhouse_handshake(&self, setting: &'static str) {
+        let peer = self.guard.entry.remote_address;
+        let message = "refused: a ClickHouse server asks for an extension of the protocol; set it to 0 in the \
+                       section <zookeeper> of its configuration";
+        // A client that is refused comes again at once.
+        match self.guard.shared.clickhouse_refusals.is_due(&peer.ip().to_string(), setting) {
+            true => warn!(%peer, setting, "{message}"),
+            false => debug!(%peer, setting, "{message}"),
+        }
+        self.guard.entry.lock().close(DisconnectReason::BadFrame);
+    }
+
+    /// Parses requests, and runs feeds that a client has opened or granted credit.
+    fn parse_requests(&mut self, bytes: &[u8], requests: &mut Vec<SubmittedRequest>) -> (usize, bool) {
+        let parsed = self.parse_frames(bytes, requests);
+        if self.guard.shared.feeds.take_news() {
+            self.guard.shared.feed_signals.requested();
+        }
+        parsed
+    }
+
     /// Parses requests while the connection has room, a bounded number under one hold of the locks.
     /// Returns the number of used bytes, and whether the others may hold more complete frames.
-    fn parse_requests(&mut self, bytes: &[u8], requests: &mut Vec<SubmittedRequest>) -> (usize, bool) {
+    fn parse_frames(&mut self, bytes: &[u8], requests: &mut Vec<SubmittedRequest>) -> (usize, bool) {
         let now_ms = self.guard.shared.clock.monotonic_ms();
         let allowance = self.allowance();
         let replica = self.guard.shared.read_replica();
@@ -113,6 +154,8 @@ impl<S: TaskSocket> ConnectionTask<S> {
                 connection.require_task_send();
                 if connection.awaits_sasl_mechanism() {
                     self.stage = ConnectionStage::Authenticating;
+                } else if connection.has_listing_to_run() {
+                    self.stage = ConnectionStage::Listing;
                 }
                 return (used, false);
             }

@@ -1,16 +1,18 @@
 //! Connections of clients: bytes in, bytes out, as the edge of the real server moves them.
 
 use zebu_node::{ClientConnection, ClientEvent, ConnectionId, ConnectionPhase, DisconnectReason};
-use zebu_proto::client::ConnectRequest;
+use zebu_proto::client::{ConnectRequest, ReplyHeader};
 use zebu_proto::frame::{Framed, LENGTH_SIZE, peek};
-use zebu_proto::{Id, Reader};
+use zebu_proto::{Id, Jute, Reader, Xid};
 use zebu_tree::Credentials;
 
 use super::{Death, Process, Service};
 use crate::check::ServerMode;
 use crate::check::client_connections::{ConnectionClose, RoleAtClose};
+use crate::check::g26_unnoticed_drain::check_quiet_close;
 use crate::check::read_only_state::check_unchanged;
 use crate::context::SimContext;
+use crate::coverage::CoveredPath;
 use crate::network::{NetworkMessage, SocketId, SocketSide};
 
 const FRAME_MAX: usize = 1 << 20;
@@ -29,6 +31,9 @@ pub(crate) struct SimClientConnection {
     pub(crate) lane: ConnectionId,
     stage: Stage,
     input: Vec<u8>,
+    /// Requests after the connect request, and replies to them.
+    requests: u64,
+    replies: u64,
     /// [`Process::roles`] when its connect request was read.
     role: u64,
 }
@@ -47,9 +52,15 @@ impl Process {
             credentials.add(Id::new("super", ""));
         }
         self.lanes.0.insert(lane, ClientConnection::new(lane, credentials, now.wall_ms, now.monotonic_ms));
-        let stage = Stage::First;
-        self.clients
-            .insert(connection, SimClientConnection { lane, stage, input: Vec::new(), role: self.roles });
+        let client = SimClientConnection {
+            lane,
+            stage: Stage::First,
+            input: Vec::new(),
+            requests: 0,
+            replies: 0,
+            role: self.roles,
+        };
+        self.clients.insert(connection, client);
     }
 
     /// Bytes of a client.
@@ -101,7 +112,7 @@ impl Process {
         let mut stage = client.stage;
         let roles = self.roles;
         let mut role = client.role;
-        let mut taken = 0;
+        let (mut taken, mut requests) = (0, 0);
         while let Framed::Complete { length } = peek(&input[taken..], FRAME_MAX) {
             let Some(lane) = self.lanes.0.get_mut(&lane_id) else { break };
             if stage == Stage::Connecting && lane.phase == ConnectionPhase::Serving {
@@ -124,6 +135,7 @@ impl Process {
                 Stage::Connecting => break,
                 Stage::Serving if !lane.has_room() => break,
                 Stage::Serving => {
+                    requests += 1;
                     if let Some(submission) = self.replica.receive(lane, payload, now.monotonic_ms) {
                         self.inbox.event(ClientEvent::Request(submission));
                     }
@@ -134,6 +146,7 @@ impl Process {
         input.drain(..taken);
         if let Some(client) = self.clients.get_mut(&connection) {
             client.input = input;
+            client.requests += requests;
             client.stage = stage;
             client.role = role;
         }
@@ -141,12 +154,13 @@ impl Process {
     }
 
     fn send_answers(&mut self, connection: SocketId, core: &mut SimContext) -> bool {
-        let is_resigning = self.node().is_resigning();
-        let Some(client) = self.clients.get(&connection) else { return false };
+        let (is_resigning, is_draining) = (self.node().is_resigning(), self.node().is_draining());
+        let Some(client) = self.clients.get_mut(&connection) else { return false };
         let Some(lane) = self.lanes.0.get_mut(&client.lane) else { return false };
         if lane.outbox_len() > 0 && core.network.has_room(connection, SocketSide::Listener) {
             let mut bytes = Vec::new();
             let _ = lane.take_outbox(&mut bytes);
+            client.replies += count_replies(&bytes);
             core.network.send(
                 connection,
                 SocketSide::Listener,
@@ -164,6 +178,11 @@ impl Process {
                     }
                 }
             }
+        }
+        if client.input.is_empty() && lane.leave_if_quiet() {
+            core.count(CoveredPath::ConnectionDrained);
+            let verdict = check_quiet_close(self.server, client.requests, client.replies);
+            core.checker.report(verdict);
         }
         let over = match lane.phase {
             ConnectionPhase::Closed(reason) => {
@@ -184,7 +203,9 @@ impl Process {
                         session: lane.session.map(|session| session.id),
                         applied: self.replica.last_zxid().0,
                         role,
+                        has_served: self.has_served,
                         accepts: if accepts { ServerMode::ReadOnly } else { ServerMode::ReadWrite },
+                        is_draining,
                     });
                 }
                 true
@@ -198,4 +219,18 @@ impl Process {
         }
         over
     }
+}
+
+/// Replies to requests among the frames that leave. The greeting has the protocol version for an xid.
+fn count_replies(mut bytes: &[u8]) -> u64 {
+    let mut replies = 0;
+    while let Framed::Complete { length } = peek(bytes, usize::MAX) {
+        let (frame, rest) = bytes.split_at(LENGTH_SIZE + length);
+        bytes = rest;
+        let header = ReplyHeader::decode(&mut Reader::new(&frame[LENGTH_SIZE..]));
+        let is_reply =
+            |header: ReplyHeader| !matches!(Xid(header.xid), Xid(0) | Xid::NOTIFICATION | Xid::PUSH);
+        replies += u64::from(header.is_ok_and(is_reply));
+    }
+    replies
 }

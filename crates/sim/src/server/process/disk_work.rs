@@ -75,6 +75,12 @@ impl Process {
         io: Option<IoId>,
         core: &mut SimContext,
     ) -> Result<(), Death> {
+        let waiting = self.work.iter().map(|work| match work {
+            Work::Append(batch, _) => batch.bytes.len() as u64,
+            Work::Command(..) => 0,
+        });
+        let needed = first.bytes.len() as u64 + waiting.sum::<u64>() + core.parameters.disk.preallocate;
+        self.look_at_room(needed, core);
         self.write_batch(first, io, core)?;
         let mut written = 1;
         while written < self.sync_batches

@@ -103,6 +103,7 @@ impl Process {
         // A snapshot that is being written continues: its transactions are committed.
         self.service = Service::Closed;
         self.roles += 1;
+        self.had_led = self.leads.is_some();
         self.leads = None;
         core.checker.quiet.disturb_server(self.server, core.now);
     }
@@ -138,10 +139,14 @@ impl Process {
         }
         let last = self.replica.last_zxid().0;
         core.checker.serving(self.server, self.incarnation, serving, last);
+        self.has_served = true;
         let metrics = self.replica.metrics();
         let carried_over = (metrics.connections_continued.total(), metrics.requests_repeated.total());
         if carried_over.0 > self.carried_over.0 {
             core.count(CoveredPath::ConnectionsContinued);
+            if self.had_led {
+                core.count(CoveredPath::LeaderClientsContinued);
+            }
         }
         if carried_over.1 > self.carried_over.1 {
             core.count(CoveredPath::RequestsRepeated);

@@ -7,7 +7,7 @@ use zebu_runtime::{DiskEvent, Edge, ExclusiveWork, SharedWork, config_to_show};
 use zebu_tree::Tree;
 use zebu_zab::PeerEvent;
 
-use super::{Death, Process, TreeOrigin};
+use super::{Death, PlannedStop, Process, TreeOrigin};
 use crate::context::SimContext;
 use crate::queue::{SimEvent, VirtualTime};
 
@@ -77,7 +77,8 @@ impl Process {
         self.schedule_turn(core);
         self.begin_work(core)?;
         self.schedule_wake(core);
-        self.check_power()
+        self.check_power()?;
+        self.go_on_stopping(core)
     }
 
     /// Runs one round. True if it had effects.
@@ -86,6 +87,10 @@ impl Process {
         self.turns += 1;
         let mut urgent = std::mem::take(&mut self.inbox.urgent);
         let mut events = std::mem::take(&mut self.inbox.events);
+        if let PlannedStop::Resigning { .. } = self.planned_stop {
+            // As the server's core does: what was begun is finished, and nothing else.
+            events.clear();
+        }
         let mut edge = ProcessEdge { process: self, core, executed: false };
         for urgent in urgent.drain(..) {
             match urgent {
@@ -101,11 +106,11 @@ impl Process {
 }
 
 /// The process around its node, while a round is run.
-struct ProcessEdge<'a> {
-    process: &'a mut Process,
-    core: &'a mut SimContext,
+pub(super) struct ProcessEdge<'a> {
+    pub(super) process: &'a mut Process,
+    pub(super) core: &'a mut SimContext,
     /// Whether there was an effect.
-    executed: bool,
+    pub(super) executed: bool,
 }
 
 impl Edge for ProcessEdge<'_> {

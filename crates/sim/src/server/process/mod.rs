@@ -3,6 +3,7 @@
 
 mod clients;
 mod disk_work;
+mod drain;
 mod effects;
 mod inbox;
 mod link_writer;
@@ -14,12 +15,14 @@ use std::collections::{BTreeMap, VecDeque};
 
 use zebu_node::{ClientConnection, CommitError, ConnectionId, Connections, Node, Now, Replica};
 use zebu_proto::Zxid;
-use zebu_runtime::{DiskError, DiskWorker, Round, SnapshotStore};
+use zebu_proto::quorum::DiskRoom;
+use zebu_runtime::{DiskError, DiskEvent, DiskWorker, RoomKeeper, Round, SnapshotStore};
 use zebu_storage::{Directories, Locks};
-use zebu_zab::LinkId;
+use zebu_zab::{LinkId, PeerEvent};
 
 use crate::clock::Clocks;
 use crate::context::SimContext;
+use crate::coverage::CoveredPath;
 use crate::members::CONFIG;
 use crate::network::SocketId;
 use crate::queue::{MS, SimEvent, VirtualTime};
@@ -28,7 +31,9 @@ use crate::server::snapshot::Snapshotting;
 
 pub(crate) use clients::SimClientConnection;
 pub(crate) use disk_work::{Busy, Work};
+pub(crate) use drain::PlannedStop;
 pub(crate) use inbox::Inbox;
+use inbox::Urgent;
 pub(crate) use membership::MembersEdge;
 pub(crate) use peers::{PeerLink, WINDOW};
 pub(crate) use received::ReceivedSnapshot;
@@ -45,6 +50,9 @@ pub(crate) enum Death {
     /// The power is off.
     #[error("the power is off")]
     PowerOff,
+    /// It was asked to.
+    #[error("it has stopped as planned")]
+    Stopped,
     /// A committed transaction cannot be applied.
     #[error(transparent)]
     Commit(#[from] CommitError),
@@ -87,6 +95,10 @@ pub(crate) struct Process {
     pub(crate) roles: u64,
     /// The epoch that it leads, if it does.
     pub(crate) leads: Option<u32>,
+    /// Whether it led in its last role.
+    pub(crate) had_led: bool,
+    /// Whether it has served since its start.
+    pub(crate) has_served: bool,
     pub(crate) clocks: Clocks,
     pub(crate) disk: FaultyDisk,
     pub(crate) directories: Directories,
@@ -107,6 +119,9 @@ pub(crate) struct Process {
     pub(crate) work: VecDeque<Work>,
     pub(crate) busy: Option<Busy>,
     pub(crate) work_number: u64,
+    /// The looks at the room on the disk, in runs with little room.
+    pub(crate) room: Option<RoomKeeper<FaultyDisk>>,
+    pub(crate) disk_room: DiskRoom,
     pub(crate) snapshotting: Option<Snapshotting>,
     pub(crate) snapshots: u64,
     /// Extra time of each slice of a snapshot.
@@ -122,6 +137,8 @@ pub(crate) struct Process {
     pub(crate) members_edge: Option<MembersEdge>,
     /// Connections and requests that the node has carried over to the next leader.
     pub(crate) carried_over: (u64, u64),
+    /// Whether the process is asked to stop.
+    pub(crate) planned_stop: PlannedStop,
     /// How many steps the node has made.
     pub(crate) turns: u64,
     pub(crate) _locks: Locks<zebu_storage::crash_disk::CrashDiskLock>,
@@ -136,6 +153,11 @@ impl Process {
     pub(crate) fn wake(&mut self, core: &mut SimContext) -> Result<(), Death> {
         self.wake_at = None;
         self.take_turn(core)
+    }
+
+    /// Whether the process accepts no new clients.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.planned_stop != PlannedStop::None
     }
 
     fn check_power(&self) -> Result<(), Death> {
@@ -168,6 +190,32 @@ impl Process {
         if self.members_edge.is_some() && self.service == Service::Open {
             let node = self.replica.tree().node(CONFIG);
             core.checker.config_shown(self.server, last.0, node.as_ref().and_then(|node| node.data()));
+        }
+    }
+
+    /// Looks at the room on the disk, as often as the disk thread of a server does.
+    pub(crate) fn room_look(&mut self, core: &mut SimContext) -> Result<(), Death> {
+        let (server, incarnation) = (self.server, self.incarnation);
+        core.push(core.now + core.parameters.room_pause(), SimEvent::RoomLook { server, incarnation });
+        self.look_at_room(0, core);
+        if let Some(keeper) = &mut self.room {
+            // A server without a reserve goes on.
+            let _ = keeper.extend_reserve();
+        }
+        self.settle(core)
+    }
+
+    /// Looks before an append of so many bytes.
+    pub(crate) fn look_at_room(&mut self, needed: u64, core: &mut SimContext) {
+        let Some(Ok(report)) = self.room.as_mut().map(|keeper| keeper.look(needed)) else { return };
+        if report.released {
+            core.count(CoveredPath::ReserveReleased);
+            core.trace_line(format_args!("s{} releases its reserve", self.server));
+        }
+        if std::mem::replace(&mut self.disk_room, report.room) != report.room {
+            let room = report.room;
+            core.trace_line(format_args!("s{} has {} room: {:?}", self.server, room.word(), report.log_free));
+            self.inbox.urgent(Urgent::Disk(DiskEvent::Peer(PeerEvent::DiskRoom { room })));
         }
     }
 

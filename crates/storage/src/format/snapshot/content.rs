@@ -144,9 +144,8 @@ impl SnapshotContent {
         }
         let Some(data) = buffer(input, at, "data", self.limits)? else { return Ok(None) };
         let Some(acl) = input.long() else { return Ok(None) };
-        let Some(record) = input.take(StatPersisted::SIZE_MIN) else { return Ok(None) };
-        let stat = StatPersisted::decode(&mut Reader::new(record));
-        let stat = stat.map_err(|error| SnapshotFlaw::Field { what: "stat", at, error })?;
+        let record = input.take(StatPersisted::SIZE_MIN).and_then(|record| record.try_into().ok());
+        let Some(stat) = record.map(StatPersisted::from_bytes) else { return Ok(None) };
         let text = zebu_proto::jute::decode_text(path);
         let node = visitor.node(&text, data, acl, &stat);
         node.map_err(|reason| SnapshotFlaw::Node { path: text.into_owned(), at, reason })?;

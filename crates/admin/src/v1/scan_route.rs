@@ -1,0 +1,216 @@
+//! `GET /v1/scan/…`: a walk over a subtree in pages, for searches, counts, exports and recipes.
+//!
+//! Each request visits a bounded number of nodes and says where the next one goes on, so that a caller sees
+//! the progress and ends the walk whenever it wants.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::{Map, Value, json};
+use zebu_server::views::{StatView, TreeWalk, WalkProgress, WalkStep, WalkedNode};
+use zebu_tree::Lifetime;
+
+use super::arguments::{check_path, znode_path};
+use super::call::ApiCall;
+use super::name_pattern::NamePattern;
+use super::problem::Problem;
+use super::recipe_groups::RecipeGroups;
+use super::values;
+
+/// Nodes that one request visits.
+const VISITS_DEFAULT: usize = 20_000;
+const VISITS_MAX: usize = 100_000;
+/// Nodes that one answer shows.
+const ITEMS_DEFAULT: usize = 200;
+const ITEMS_MAX: usize = 1000;
+/// Bytes of data in one answer; the node that exceeds them is the last one.
+const DATA_BYTES_MAX: usize = 2 << 20;
+/// Bytes of the paths in one answer; the node that exceeds them is the last one.
+const PATH_BYTES_MAX: usize = 4 << 20;
+
+/// What a caller looks for.
+#[derive(Debug, Default)]
+struct ScanFilter {
+    name: Option<NamePattern>,
+    data: Option<Vec<u8>>,
+    larger: Option<usize>,
+    is_ephemeral: bool,
+}
+
+/// What a page shows of each node.
+#[derive(Clone, Copy, Debug)]
+struct ScanForm {
+    with_data: bool,
+    with_acl: bool,
+    /// Parents with sequential or ephemeral children instead of nodes.
+    groups: bool,
+    items: usize,
+    visits: usize,
+}
+
+/// The page as it grows.
+#[derive(Debug, Default)]
+struct ScanPage {
+    items: Vec<(String, StatView, Option<Vec<u8>>)>,
+    groups: RecipeGroups,
+    visited: usize,
+    hidden: usize,
+    ephemerals: usize,
+    bytes: usize,
+    answer_data: usize,
+    answer_paths: usize,
+}
+
+/// A page of a walk.
+pub(crate) async fn scan_tree(call: ApiCall) -> Result<Response, Problem> {
+    let path = znode_path(&call.rest)?;
+    let known = ["name", "data", "larger", "ephemeral", "after", "limit", "visit", "base64", "acl", "groups"];
+    call.arguments.allow_only(&known)?;
+    let (filter, form) = (filter_of(&call)?, form_of(&call)?);
+    let after = call.arguments.value("after");
+    after.map(check_path).transpose()?;
+    let mut walk = TreeWalk::new(&path, &call.ids.credentials, after);
+    let mut page = ScanPage::default();
+    let is_done = loop {
+        let progress = call
+            .views
+            .walk_tree(&mut walk, &mut |node| page.visit(node, &filter, form))
+            .map_err(|code| call.problem(code, &path))?;
+        match progress {
+            WalkProgress::Done => break true,
+            WalkProgress::More if page.is_full(form) => break false,
+            WalkProgress::More => tokio::task::yield_now().await,
+        }
+    };
+    let items: Vec<Value> =
+        page.items.iter().map(|(path, node, data)| item(&call, form, path, node, data.as_deref())).collect();
+    let object = json!({
+        "path": path,
+        "zxid": values::hex(call.views.last_zxid().0),
+        "items": items,
+        "groups": page.groups.to_json(),
+        "visited": page.visited,
+        "hidden": page.hidden,
+        "ephemerals": page.ephemerals,
+        "bytes": page.bytes,
+        "jumped": walk.has_jumped(),
+        "next": walk.last().filter(|_| !is_done),
+    });
+    call.json(StatusCode::OK, &object)
+}
+
+fn filter_of(call: &ApiCall) -> Result<ScanFilter, Problem> {
+    let text = |name| call.arguments.value(name).filter(|text| !text.is_empty());
+    Ok(ScanFilter {
+        name: text("name").map(NamePattern::new),
+        data: text("data").map(|text| text.as_bytes().to_vec()),
+        larger: call.arguments.number("larger", usize::MAX >> 1)?,
+        is_ephemeral: call.arguments.flag("ephemeral")?,
+    })
+}
+
+fn form_of(call: &ApiCall) -> Result<ScanForm, Problem> {
+    Ok(ScanForm {
+        with_data: call.arguments.flag("base64")?,
+        with_acl: call.arguments.flag("acl")?,
+        groups: call.arguments.flag("groups")?,
+        items: call.arguments.number("limit", ITEMS_MAX)?.unwrap_or(ITEMS_DEFAULT),
+        visits: call.arguments.number("visit", VISITS_MAX)?.unwrap_or(VISITS_DEFAULT),
+    })
+}
+
+fn item(call: &ApiCall, form: ScanForm, path: &str, node: &StatView, data: Option<&[u8]>) -> Value {
+    let mut object = Map::new();
+    object.insert("path".to_owned(), json!(path));
+    values::add_node(&mut object, node);
+    if form.with_data {
+        object.insert("base64".to_owned(), values::base64_data(data));
+    }
+    if form.with_acl
+        && let Ok(read) = call.views.read_acl(path, &call.ids.credentials)
+    {
+        object.insert("acl".to_owned(), values::acl(&read.acl));
+    }
+    Value::Object(object)
+}
+
+impl ScanPage {
+    fn visit(&mut self, node: &WalkedNode<'_>, filter: &ScanFilter, form: ScanForm) -> WalkStep {
+        self.visited += 1;
+        match node.shown {
+            None => self.hidden += 1,
+            Some((stat, data)) => {
+                self.bytes += data.map_or(0, <[u8]>::len);
+                self.ephemerals += usize::from(is_ephemeral(&stat));
+                match form.groups {
+                    true => {
+                        if self.groups.count(node.path, is_ephemeral(&stat)) {
+                            self.answer_paths += node.path.len();
+                        }
+                    }
+                    false if filter.fits(node.path, &stat, data) => {
+                        self.answer_paths += node.path.len();
+                        let data = data.filter(|_| form.with_data).map(<[u8]>::to_vec);
+                        self.answer_data += data.as_ref().map_or(0, Vec::len);
+                        self.items.push((node.path.to_owned(), stat, data));
+                    }
+                    false => {}
+                }
+            }
+        }
+        if self.is_full(form) { WalkStep::Pause } else { WalkStep::Continue }
+    }
+
+    fn is_full(&self, form: ScanForm) -> bool {
+        self.visited >= form.visits
+            || self.items.len().max(self.groups.count_parents()) >= form.items
+            || self.answer_data > DATA_BYTES_MAX
+            || self.answer_paths > PATH_BYTES_MAX
+    }
+}
+
+impl ScanFilter {
+    fn fits(&self, path: &str, node: &StatView, data: Option<&[u8]>) -> bool {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let data = data.unwrap_or_default();
+        self.name.as_ref().is_none_or(|pattern| pattern.fits(name))
+            && self.larger.is_none_or(|bytes| data.len() > bytes)
+            && (!self.is_ephemeral || is_ephemeral(node))
+            && self.data.as_ref().is_none_or(|part| contains(data, part))
+    }
+}
+
+fn is_ephemeral(node: &StatView) -> bool {
+    matches!(node.lifetime, Lifetime::Session(_))
+}
+
+/// Whether the bytes hold this part, which is not empty.
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    let Some(&first) = part.first() else { return true };
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|&byte| byte == first) {
+        rest = &rest[at..];
+        if rest.starts_with(part) {
+            return true;
+        }
+        rest = &rest[1..];
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_data_are_found() {
+        for (bytes, part, is_in) in [
+            ("aab", "ab", true),
+            ("aaa", "ab", false),
+            ("", "a", false),
+            ("x", "", true),
+            ("ab", "abc", false),
+        ] {
+            assert_eq!(contains(bytes.as_bytes(), part.as_bytes()), is_in, "{bytes} {part}");
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! One stay at a leader: reads its packets, drives the learner, closes segments, writes bases.
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tracing::{info, warn};
+use zebu_tree::Tree;
+
+use super::upload::{UploadJob, Uploader};
+use super::wire::LeaderStream;
+use super::{LeaderConnection, RunError, RunSettings, wall_ms};
+use crate::core::archive::{Continuity, NewBase};
+use crate::core::learner::{BackupLearner, ExactState, LearnerInput, LearnerOutput, StayEnd};
+use crate::core::segment::{ClosedSegment, Segmenter};
+use crate::spool::{SpoolError, SpooledSnapshot, spool};
+
+/// Bytes of transactions that may wait while a base is written. Above it, the link is not read.
+const WAITING_MAX: usize = 64 << 20;
+
+/// The longest wait for an event.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Where the backup is in the history.
+pub(super) struct Position {
+    state: Option<ExactState>,
+    segmenter: Option<Segmenter>,
+    /// The time of the last base, milliseconds since 1970.
+    base_ms: i64,
+    /// Bytes of log since the last base.
+    log_bytes: u64,
+}
+
+impl Position {
+    /// Before the first base.
+    pub(super) fn unknown() -> Position {
+        Position { state: None, segmenter: None, base_ms: 0, log_bytes: 0 }
+    }
+
+    /// Behind the end of a backup.
+    pub(super) fn known(state: ExactState, segmenter: Segmenter, base_ms: i64, log_bytes: u64) -> Position {
+        Position { state: Some(state), segmenter: Some(segmenter), base_ms, log_bytes }
+    }
+
+    /// The highest epoch that was seen.
+    pub(super) fn epoch(&self) -> u32 {
+        self.state.as_ref().map_or(0, |state| state.epoch)
+    }
+
+    /// Closes the open segment, at the end of the process.
+    pub(super) fn close(mut self) -> Option<ClosedSegment> {
+        self.segmenter.as_mut().and_then(Segmenter::close)
+    }
+}
+
+/// How a stay ended.
+pub(super) struct EndOfStay {
+    pub(super) reason: String,
+    pub(super) was_synchronized: bool,
+}
+
+/// A base that is being written to the local disk.
+struct Writing {
+    base: NewBase,
+    thread: JoinHandle<(Box<Tree>, Result<SpooledSnapshot, SpoolError>)>,
+    /// Segments that must follow the base.
+    held: Vec<UploadJob>,
+}
+
+/// A stay at a leader.
+pub(super) struct Stay<'a> {
+    settings: &'a RunSettings,
+    uploader: &'a Uploader,
+    learner: BackupLearner,
+    segmenter: Option<Segmenter>,
+    base_ms: i64,
+    log_bytes: u64,
+    writing: Option<Writing>,
+    began: Instant,
+    address: String,
+    out: Vec<u8>,
+    was_synchronized: bool,
+    /// Whether a history was known when the stay began.
+    had_history: bool,
+    end: Option<String>,
+}
+
+impl<'a> Stay<'a> {
+    pub(super) fn new(
+        settings: &'a RunSettings,
+        uploader: &'a Uploader,
+        position: Position,
+        address: String,
+    ) -> Stay<'a> {
+        let Position { state, segmenter, base_ms, log_bytes } = position;
+        // The connection is there already, so that the request for it needs no answer.
+        let (learner, _) = BackupLearner::new(settings.learner, state, 0);
+        Stay {
+            settings,
+            uploader,
+            learner,
+            had_history: segmenter.is_some(),
+            segmenter,
+            base_ms,
+            log_bytes,
+            writing: None,
+            began: Instant::now(),
+            address,
+            out: Vec::new(),
+            was_synchronized: false,
+            end: None,
+        }
+    }
+
+    /// Stays until the connection ends, the buffer is full or the process stops.
+    pub(super) async fn run(
+        mut self,
+        mut connection: Box<dyn LeaderConnection>,
+        stop: &mut watch::Receiver<bool>,
+    ) -> Result<(EndOfStay, Position), RunError> {
+        let mut stream = LeaderStream::new(self.settings.hash_seed);
+        let outputs = self.learner.handle(LearnerInput::Connected, self.now_ms());
+        self.carry_out(outputs);
+        while self.end.is_none() {
+            if let Err(error) = self.flush(&mut connection).await {
+                self.end = Some(error.to_string());
+                break;
+            }
+            let may_read = self.learner.waiting_bytes() < WAITING_MAX;
+            let wait = self.wait();
+            stream.prepare();
+            tokio::select! {
+                read = connection.read_buf(&mut stream.buffer), if may_read => match read {
+                    Ok(0) => self.lost("the leader closed the connection"),
+                    Ok(_) => self.take(&mut stream),
+                    Err(error) => self.lost(&error.to_string()),
+                },
+                () = tokio::time::sleep(wait) => {}
+                _ = stop.changed() => self.end = Some("this process stops".to_owned()),
+            }
+            self.do_due_work().await?;
+        }
+        self.finish_writing().await?;
+        let reason = self.end.take().unwrap_or_default();
+        let end = EndOfStay { reason, was_synchronized: self.was_synchronized };
+        let epoch = self.learner.epoch();
+        let state = self.learner.into_state();
+        let mut segmenter = self.segmenter;
+        if state.is_none()
+            && let Some(last) = segmenter.as_mut().and_then(Segmenter::close)
+        {
+            self.uploader.push(UploadJob::Segment(last, epoch));
+        }
+        let segmenter = segmenter.filter(|_| state.is_some());
+        Ok((end, Position { state, segmenter, base_ms: self.base_ms, log_bytes: self.log_bytes }))
+    }
+
+    fn now_ms(&self) -> i64 {
+        i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX)
+    }
+
+    fn wait(&self) -> Duration {
+        let until = self.learner.deadline().saturating_sub(self.now_ms()).max(0);
+        let wait = TICK.min(Duration::from_millis(until.unsigned_abs()));
+        if self.writing.is_some() { wait.min(Duration::from_millis(20)) } else { wait }
+    }
+
+    async fn flush(&mut self, connection: &mut Box<dyn LeaderConnection>) -> io::Result<()> {
+        if !self.out.is_empty() {
+            connection.write_all(&self.out).await?;
+            connection.flush().await?;
+            self.out.clear();
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, stream: &mut LeaderStream) {
+        while self.end.is_none() {
+            match stream.next() {
+                Ok(Some(input)) => {
+                    let outputs = self.learner.handle(input, self.now_ms());
+                    self.carry_out(outputs);
+                }
+                Ok(None) => return,
+                Err(error) => self.lost(&error.to_string()),
+            }
+        }
+    }
+
+    fn lost(&mut self, reason: &str) {
+        let outputs = self.learner.handle(LearnerInput::Closed, self.now_ms());
+        self.carry_out(outputs);
+        self.end.get_or_insert_with(|| reason.to_owned());
+    }
+
+    fn carry_out(&mut self, outputs: Vec<LearnerOutput>) {
+        for output in outputs {
+            match output {
+                LearnerOutput::Connect => {}
+                LearnerOutput::Send(packet) => packet.encode(&mut self.out),
+                LearnerOutput::NewHistory => self.begin_history(),
+                LearnerOutput::Committed { entry, time_ms } => {
+                    let status = &self.uploader.shared.status;
+                    status.received_zxid.store(entry.zxid.0, Ordering::Relaxed);
+                    let waits = &status.waiting_since_ms;
+                    let _ = waits.compare_exchange(0, wall_ms(), Ordering::Relaxed, Ordering::Relaxed);
+                    let now_ms = wall_ms();
+                    let segmenter = self.segmenter.as_mut();
+                    let closed = segmenter
+                        .and_then(|segmenter| segmenter.append(entry.zxid, time_ms, &entry.bytes, now_ms));
+                    self.store(closed);
+                }
+                LearnerOutput::Synchronized => {
+                    self.was_synchronized = true;
+                    let status = &self.uploader.shared.status;
+                    status.is_synchronized.store(true, Ordering::Relaxed);
+                    status.set_leader(Some(self.address.clone()));
+                    info!(leader = %self.address, epoch = self.learner.epoch(), "synchronized with the leader");
+                }
+                LearnerOutput::DigestMismatch { zxid } => {
+                    self.uploader.shared.status.digest_mismatches.fetch_add(1, Ordering::Relaxed);
+                    warn!(%zxid, "the tree of the backup differs from the tree of the ensemble");
+                }
+                LearnerOutput::Ended(StayEnd::Closed { reason }) => {
+                    self.end.get_or_insert(reason);
+                }
+                LearnerOutput::Ended(StayEnd::OtherHistory) => {
+                    let reason = "the ensemble has another history; a new base follows".to_owned();
+                    self.end.get_or_insert(reason);
+                }
+            }
+        }
+    }
+
+    /// A whole state came. What follows is another chain.
+    fn begin_history(&mut self) {
+        let old = self.segmenter.as_mut().and_then(Segmenter::close);
+        self.store(old);
+        if self.had_history {
+            self.uploader.shared.status.new_chains.fetch_add(1, Ordering::Relaxed);
+            warn!(
+                "the leader could not send what was missed; the backup has a hole and begins a new history"
+            );
+        }
+        self.had_history = true;
+        self.write_base(Continuity::NewChain);
+    }
+
+    fn write_base(&mut self, continuity: Continuity) {
+        let Some(tree) = self.learner.lend() else { return };
+        let zxid = tree.last_zxid();
+        let known_ms = self.segmenter.as_ref().map_or(0, Segmenter::time_ms);
+        let time_ms = match continuity {
+            Continuity::Continues => known_ms,
+            Continuity::NewChain => known_ms.max(wall_ms()),
+        };
+        if continuity == Continuity::NewChain {
+            self.segmenter = Some(Segmenter::new(self.settings.segments, zxid, time_ms));
+            self.uploader.shared.status.received_zxid.store(zxid.0, Ordering::Relaxed);
+        }
+        let (nodes, digest) = (tree.node_count() as u64, tree.digest());
+        let compression = self.settings.compression;
+        let base = NewBase { zxid, time_ms, nodes, digest, compression, continuity };
+        let (directory, sealer) = (self.settings.spool.clone(), self.settings.sealer.clone());
+        let thread = tokio::task::spawn_blocking(move || {
+            let spooled = spool(&tree, &directory, compression, sealer.as_deref());
+            (tree, spooled)
+        });
+        self.base_ms = wall_ms();
+        self.log_bytes = 0;
+        self.writing = Some(Writing { base, thread, held: Vec::new() });
+    }
+
+    fn store(&mut self, closed: Option<ClosedSegment>) {
+        let Some(segment) = closed else { return };
+        self.log_bytes += segment.bytes.len() as u64;
+        let job = UploadJob::Segment(segment, self.learner.epoch());
+        match &mut self.writing {
+            Some(writing) => writing.held.push(job),
+            None => self.uploader.push(job),
+        }
+    }
+
+    async fn do_due_work(&mut self) -> Result<(), RunError> {
+        if self.learner.deadline() <= self.now_ms() {
+            let outputs = self.learner.timeout(self.now_ms());
+            self.carry_out(outputs);
+        }
+        if self.writing.as_ref().is_some_and(|writing| writing.thread.is_finished()) {
+            self.finish_writing().await?;
+        }
+        let due = self.segmenter.as_mut().and_then(|segmenter| segmenter.close_if_due(wall_ms()));
+        self.store(due);
+        let is_due = wall_ms() - self.base_ms >= self.settings.base_every_ms
+            || self.log_bytes >= self.settings.base_log_bytes;
+        if is_due && self.was_synchronized && self.learner.exact().is_some() && self.writing.is_none() {
+            let last = self.segmenter.as_mut().and_then(Segmenter::close);
+            self.store(last);
+            self.write_base(Continuity::Continues);
+        }
+        let shared = &self.uploader.shared;
+        let held: u64 = self.writing.iter().flat_map(|writing| &writing.held).map(UploadJob::bytes).sum();
+        if shared.status.waiting_bytes.load(Ordering::Relaxed) + held >= self.settings.buffer_bytes {
+            self.end = Some("too much waits for the target; joining again when it has taken it".to_owned());
+        }
+        if shared.has_failed() {
+            self.end = Some("the target cannot be written".to_owned());
+        }
+        Ok(())
+    }
+
+    async fn finish_writing(&mut self) -> Result<(), RunError> {
+        let Some(Writing { base, thread, held }) = self.writing.take() else { return Ok(()) };
+        let (tree, spooled) = thread.await.map_err(|error| RunError::Internal(error.to_string()))?;
+        let outputs = self.learner.give_back(tree);
+        self.uploader.push(UploadJob::Base(base, self.learner.epoch(), spooled?));
+        held.into_iter().for_each(|job| self.uploader.push(job));
+        self.carry_out(outputs);
+        Ok(())
+    }
+}

@@ -1,0 +1,406 @@
+//! The archive against a model: whatever fails and wherever the writer crashes, every point that the manifest
+//! claims gives the tree of the model.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
+
+use std::collections::BTreeMap;
+
+use zebu_backup::core::archive::{Archive, ArchiveError, Continuity, NewBase, all_segments};
+use zebu_backup::core::manifest::{Manifest, PAGE_SEGMENTS};
+use zebu_backup::core::memory::{FailureEffect, MemoryTarget};
+use zebu_backup::core::plan::{Point, plan};
+use zebu_backup::core::replay::{ReplayError, Unobserved, rebuild, tree_options};
+use zebu_backup::core::retention;
+use zebu_backup::core::segment::{ClosedSegment, SegmentLimits, Segmenter};
+use zebu_backup::core::target::{Content, Target, TargetError};
+use zebu_backup::core::verify::{VerifyError, verify};
+use zebu_backup::spool::spool;
+use zebu_proto::txn::{CreateTxn, SetDataTxn, Txn, TxnDigest, TxnEntry, TxnHeader};
+use zebu_proto::{Acl, SessionId, Zxid};
+use zebu_storage::Compression;
+use zebu_tree::{Tree, TreeOptions};
+
+const SEED: u64 = 7;
+
+/// An ensemble of one thread: it applies transactions and remembers the digest after each.
+struct Ensemble {
+    tree: Tree,
+    log: Vec<(Zxid, i64, Vec<u8>)>,
+    digests: BTreeMap<Zxid, i64>,
+}
+
+impl Ensemble {
+    fn new() -> Ensemble {
+        let options: TreeOptions = tree_options(SEED);
+        Ensemble { tree: Tree::new(options), log: Vec::new(), digests: BTreeMap::new() }
+    }
+
+    fn commit(&mut self, zxid: Zxid, txn: Txn) {
+        let header = TxnHeader { session: SessionId(1), cxid: 0, zxid, time_ms: zxid.0 * 10 };
+        self.tree.apply(&header, &txn, &mut |_| ());
+        let digest = Some(TxnDigest { version: 2, tree_digest: self.tree.digest() });
+        let mut bytes = Vec::new();
+        TxnEntry { header, txn, digest }.encode(&mut bytes);
+        self.log.push((zxid, header.time_ms, bytes));
+        self.digests.insert(zxid, self.tree.digest());
+    }
+
+    /// Creates a node, or sets the data of one, by the number of the transaction.
+    fn write(&mut self, zxid: Zxid) {
+        let number = zxid.counter();
+        let path: Box<str> = format!("/n{}", number / 3).into();
+        let data = Some(number.to_string().into_bytes().into());
+        let exists = self.tree.node(&path).is_some();
+        self.commit(
+            zxid,
+            match exists {
+                true => Txn::SetData(SetDataTxn { path, data, version: (number % 3) as i32 }),
+                false => Txn::Create(CreateTxn {
+                    path,
+                    data,
+                    acl: Some(Acl::open().to_vec().into()),
+                    ephemeral: false,
+                    parent_cversion: -1,
+                }),
+            },
+        );
+    }
+}
+
+/// A backup process without a network: it follows the log of an ensemble.
+struct Writer {
+    archive: Archive<MemoryTarget>,
+    spool: tempfile::TempDir,
+}
+
+impl Writer {
+    fn open(target: &MemoryTarget, run: &str) -> Result<Writer, ArchiveError> {
+        let archive = Archive::open(target.clone(), run)?;
+        Ok(Writer { archive, spool: tempfile::tempdir().unwrap() })
+    }
+
+    fn base(&mut self, tree: &Tree, continuity: Continuity) -> Result<(), ArchiveError> {
+        let snapshot = spool(tree, self.spool.path(), Compression::Snappy, None).unwrap();
+        let zxid = tree.last_zxid();
+        let new = NewBase {
+            zxid,
+            time_ms: zxid.0 * 10,
+            nodes: tree.node_count() as u64,
+            digest: tree.digest(),
+            compression: Compression::Snappy,
+            continuity,
+        };
+        self.archive.add_base(new, zxid.epoch(), &snapshot)
+    }
+
+    /// Stores the log behind the end of the backup, `per_segment` transactions in each segment.
+    fn follow(&mut self, ensemble: &Ensemble, per_segment: usize) -> Result<(), ArchiveError> {
+        let end = self.archive.end().unwrap();
+        let rest: Vec<_> = ensemble.log.iter().filter(|(zxid, ..)| *zxid > end.zxid).collect();
+        let mut segmenter = Segmenter::new(SegmentLimits::default(), end.zxid, end.time_ms);
+        for part in rest.chunks(per_segment) {
+            self.archive.add_segments(&[closed(&mut segmenter, part)], 1)?;
+        }
+        Ok(())
+    }
+}
+
+fn closed(segmenter: &mut Segmenter, part: &[&(Zxid, i64, Vec<u8>)]) -> ClosedSegment {
+    for (zxid, time_ms, bytes) in part {
+        assert_eq!(segmenter.append(*zxid, *time_ms, bytes, 0), None);
+    }
+    segmenter.close().unwrap()
+}
+
+/// Checks every point that the manifest claims, and that no object of the manifest is missing.
+fn check_all_points(target: &MemoryTarget, ensemble: &Ensemble) -> Option<Zxid> {
+    let manifest = Manifest::decode(&target.manifest().unwrap()?.bytes).unwrap();
+    let segments = all_segments(target, &manifest).unwrap();
+    let first = manifest.bases.first()?.zxid;
+    let end = manifest.end().unwrap().zxid;
+    for (zxid, digest) in ensemble.digests.range(first..=end) {
+        let plan = plan(&manifest, &segments, Point::Zxid(*zxid)).unwrap();
+        let state = rebuild(target, &plan, SEED, &mut Unobserved).unwrap();
+        assert_eq!((state.tree.last_zxid(), state.tree.digest()), (*zxid, *digest));
+    }
+    verify(target, &manifest, SEED, &mut Unobserved, |_| ()).unwrap();
+    Some(end)
+}
+
+fn ensemble(transactions: u32) -> Ensemble {
+    let mut ensemble = Ensemble::new();
+    (1..=transactions).for_each(|counter| ensemble.write(Zxid::new(1, counter)));
+    ensemble
+}
+
+/// The work of one process: a base at zxid 5 if there is none, the log, a base at the end.
+fn work(target: &MemoryTarget, ensemble: &Ensemble, run: &str) -> Result<(), ArchiveError> {
+    let mut writer = Writer::open(target, run)?;
+    if writer.archive.end().is_none() {
+        let mut begin = Ensemble::new();
+        (1..=5).for_each(|counter| begin.write(Zxid::new(1, counter)));
+        writer.base(&begin.tree, Continuity::NewChain)?;
+    }
+    writer.follow(ensemble, 4)?;
+    writer.base(&ensemble.tree, Continuity::Continues)?;
+    retention::sweep(&writer.archive).map_err(|error| match error {
+        retention::SweepError::Target(error) => ArchiveError::Target(error),
+        retention::SweepError::Index(error) => panic!("{error}"),
+    })?;
+    Ok(())
+}
+
+#[test]
+fn a_crash_at_every_operation_of_the_target() {
+    let ensemble = ensemble(30);
+    let whole = MemoryTarget::new();
+    work(&whole, &ensemble, "whole").unwrap();
+    let operations = whole.operations();
+    assert!(operations > 10);
+    for effect in [FailureEffect::Nothing, FailureEffect::AnswerLost] {
+        for crash in 0..operations {
+            let target = MemoryTarget::new();
+            target.fail_after(crash, u64::MAX, effect);
+            work(&target, &ensemble, "first").unwrap_err();
+            check_all_points(&target, &ensemble);
+            // Another process continues, and reaches the end.
+            target.repair();
+            work(&target, &ensemble, "second").unwrap();
+            assert_eq!(check_all_points(&target, &ensemble), Some(Zxid::new(1, 30)), "{effect:?} {crash}");
+            let manifest = Manifest::decode(&target.manifest().unwrap().unwrap().bytes).unwrap();
+            let named = all_segments(&target, &manifest).unwrap().len() + manifest.bases.len();
+            assert_eq!(target.list().unwrap().len(), named, "objects of the crashed process stay");
+        }
+    }
+}
+
+#[test]
+fn one_failure_at_every_operation_is_repeated_by_the_same_process() {
+    let ensemble = ensemble(20);
+    let mut begin = Ensemble::new();
+    begin.write(Zxid::new(1, 1));
+    for effect in [FailureEffect::Nothing, FailureEffect::AnswerLost] {
+        for failing in 0..8 {
+            let target = MemoryTarget::new();
+            let mut writer = Writer::open(&target, "run").unwrap();
+            target.fail_after(failing, 1, effect);
+            let mut repeated = 0;
+            while let Err(error) = writer.base(&begin.tree, Continuity::NewChain) {
+                assert!(error.is_temporary(), "{error}");
+                repeated += 1;
+            }
+            while let Err(error) = writer.follow(&ensemble, 7) {
+                assert!(error.is_temporary(), "{error}");
+                repeated += 1;
+            }
+            assert_eq!(repeated, 1);
+            assert_eq!(check_all_points(&target, &ensemble), Some(Zxid::new(1, 20)));
+            assert_eq!(writer.archive.manifest().bases.len(), 1);
+        }
+    }
+}
+
+#[test]
+fn the_second_of_two_writers_stops() {
+    let ensemble = ensemble(20);
+    let target = MemoryTarget::new();
+    let mut begin = Ensemble::new();
+    begin.write(Zxid::new(1, 1));
+    let mut first = Writer::open(&target, "first").unwrap();
+    first.base(&begin.tree, Continuity::NewChain).unwrap();
+    let mut second = Writer::open(&target, "second").unwrap();
+    first.follow(&ensemble, 5).unwrap();
+    let error = second.follow(&ensemble, 3).unwrap_err();
+    assert!(matches!(&error, ArchiveError::Superseded { run } if run == "first"), "{error}");
+    assert!(!error.is_temporary());
+    assert_eq!(check_all_points(&target, &ensemble), Some(Zxid::new(1, 20)));
+    first.base(&ensemble.tree, Continuity::Continues).unwrap();
+}
+
+#[test]
+fn holes_are_refused() {
+    let ensemble = ensemble(20);
+    let target = MemoryTarget::new();
+    let mut writer = Writer::open(&target, "run").unwrap();
+    let mut segmenter = Segmenter::new(SegmentLimits::default(), Zxid::new(1, 7), 0);
+    let late = closed(&mut segmenter, &ensemble.log[7..9].iter().collect::<Vec<_>>());
+    let refused = writer.archive.add_segments(std::slice::from_ref(&late), 1).unwrap_err();
+    assert!(matches!(refused, ArchiveError::NoBase));
+    let mut begin = Ensemble::new();
+    begin.write(Zxid::new(1, 1));
+    writer.base(&begin.tree, Continuity::NewChain).unwrap();
+    let refused = writer.archive.add_segments(&[late], 1).unwrap_err();
+    assert!(matches!(refused, ArchiveError::Hole { .. }));
+    let refused = writer.base(&ensemble.tree, Continuity::Continues).unwrap_err();
+    assert!(matches!(refused, ArchiveError::Hole { .. }));
+    // A new chain may begin anywhere.
+    writer.base(&ensemble.tree, Continuity::NewChain).unwrap();
+    assert_eq!(writer.archive.manifest().bases.iter().map(|base| base.chain).collect::<Vec<_>>(), [1, 2]);
+}
+
+#[test]
+fn old_segments_move_into_pages() {
+    let count = PAGE_SEGMENTS as u32 * 2 + 40;
+    let ensemble = ensemble(count);
+    let target = MemoryTarget::new();
+    let mut begin = Ensemble::new();
+    begin.write(Zxid::new(1, 1));
+    let mut writer = Writer::open(&target, "run").unwrap();
+    writer.base(&begin.tree, Continuity::NewChain).unwrap();
+    writer.follow(&ensemble, 1).unwrap();
+    let manifest = writer.archive.manifest();
+    assert_eq!((manifest.pages.len(), manifest.segments.len()), (2, 39));
+    let segments = all_segments(&target, manifest).unwrap();
+    assert_eq!(segments.len(), count as usize - 1);
+    for counter in [1, 2, 600, count] {
+        let zxid = Zxid::new(1, counter);
+        let plan = plan(manifest, &segments, Point::Zxid(zxid)).unwrap();
+        let state = rebuild(&target, &plan, SEED, &mut Unobserved).unwrap();
+        assert_eq!(state.tree.digest(), ensemble.digests[&zxid]);
+    }
+    // Retention drops whole pages.
+    writer.base(&ensemble.tree, Continuity::Continues).unwrap();
+    assert_eq!(retention::forget(&mut writer.archive, i64::MAX).unwrap(), 1);
+    assert_eq!(retention::sweep(&writer.archive).unwrap(), u64::from(count) - 1 + 2 + 1);
+    assert_eq!(target.list().unwrap().len(), 1);
+    check_all_points(&target, &ensemble);
+}
+
+#[test]
+fn retention_keeps_every_point_since_the_limit() {
+    let ensemble = ensemble(40);
+    let target = MemoryTarget::new();
+    let mut writer = Writer::open(&target, "run").unwrap();
+    let mut part = Ensemble::new();
+    for counter in 1..=40 {
+        part.write(Zxid::new(1, counter));
+        if counter == 1 {
+            writer.base(&part.tree, Continuity::NewChain).unwrap();
+        } else if counter % 10 == 0 {
+            writer.follow(&part, 3).unwrap();
+            writer.base(&part.tree, Continuity::Continues).unwrap();
+        }
+    }
+    let since_ms = Zxid::new(1, 25).0 * 10;
+    assert_eq!(retention::forget(&mut writer.archive, since_ms).unwrap(), 2);
+    assert_eq!(writer.archive.manifest().bases[0].zxid, Zxid::new(1, 20));
+    assert_eq!(retention::forget(&mut writer.archive, since_ms).unwrap(), 0);
+    retention::sweep(&writer.archive).unwrap();
+    assert_eq!(check_all_points(&target, &ensemble), Some(Zxid::new(1, 40)));
+}
+
+/// A backup of 20 transactions with two bases.
+fn finished() -> (MemoryTarget, Manifest) {
+    let ensemble = ensemble(20);
+    let target = MemoryTarget::new();
+    work(&target, &ensemble, "run").unwrap();
+    let manifest = Manifest::decode(&target.manifest().unwrap().unwrap().bytes).unwrap();
+    (target, manifest)
+}
+
+#[test]
+fn damage_of_every_object_is_found() {
+    let (target, manifest) = finished();
+    for name in target.list().unwrap() {
+        let (target, manifest) = (finished().0, &manifest);
+        target.damage(&name, |bytes| {
+            let at = bytes.len() / 2;
+            bytes[at] ^= 1;
+        });
+        let error = verify(&target, manifest, SEED, &mut Unobserved, |_| ()).unwrap_err();
+        assert!(error.to_string().contains(&name), "{error}");
+        target.damage(&name, |bytes| bytes.truncate(bytes.len() - 1));
+        verify(&target, manifest, SEED, &mut Unobserved, |_| ()).unwrap_err();
+        target.delete(&name).unwrap();
+        let error = verify(&target, manifest, SEED, &mut Unobserved, |_| ()).unwrap_err();
+        assert!(error.to_string().contains("is missing in the backup"), "{error}");
+    }
+}
+
+#[test]
+fn a_wrong_history_with_right_checksums_is_found() {
+    // A segment that lacks its last transaction: the checksum is that of the shorter file.
+    let (target, mut manifest) = finished();
+    let segment = manifest.segments[1].clone();
+    let whole = target.get(&segment.name, u64::MAX).unwrap();
+    let mut scanner = zebu_storage::format::scan::LogScanner::open(whole.as_slice()).unwrap().0;
+    let mut ends = vec![];
+    while let zebu_storage::format::scan::ScanItem::Entry(entry) = scanner.next_entry().unwrap() {
+        ends.push(entry.end as usize);
+    }
+    let short = &whole[..ends[ends.len() - 2]];
+    target.damage(&segment.name, |bytes| *bytes = short.to_vec());
+    manifest.segments[1].bytes = short.len() as u64;
+    manifest.segments[1].sha256 = zebu_backup::core::sha256(short);
+    let error = verify(&target, &manifest, SEED, &mut Unobserved, |_| ()).unwrap_err();
+    assert!(matches!(error, VerifyError::Replay(ReplayError::Log { .. })), "{error}");
+
+    // A segment that the manifest does not name.
+    let (target, mut manifest) = finished();
+    manifest.segments.remove(1);
+    let error = verify(&target, &manifest, SEED, &mut Unobserved, |_| ()).unwrap_err();
+    assert!(matches!(error, VerifyError::Replay(ReplayError::Hole { .. })), "{error}");
+
+    // The log does not reach the next base.
+    let (target, mut manifest) = finished();
+    manifest.segments.pop();
+    let error = verify(&target, &manifest, SEED, &mut Unobserved, |_| ()).unwrap_err();
+    assert!(matches!(error, VerifyError::Short { .. }), "{error}");
+
+    // A base with another digest.
+    let (target, mut manifest) = finished();
+    manifest.bases[1].digest ^= 1;
+    let error = verify(&target, &manifest, SEED, &mut Unobserved, |_| ()).unwrap_err();
+    assert!(matches!(error, VerifyError::Replay(ReplayError::Digest { .. })), "{error}");
+}
+
+/// Content that ends too early.
+struct Short;
+
+impl Content for Short {
+    fn length(&self) -> u64 {
+        10
+    }
+
+    fn sha256(&self) -> &str {
+        ""
+    }
+
+    fn open(&self) -> std::io::Result<Box<dyn std::io::Read + Send + '_>> {
+        Ok(Box::new(&b"abc"[..]))
+    }
+}
+
+#[test]
+fn a_directory_behaves_as_a_target() {
+    use zebu_backup::directory::{DirectoryTarget, DirectoryUse};
+    use zebu_storage::FileDisk;
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("backup");
+    let missing = DirectoryTarget::open(FileDisk, &path, DirectoryUse::Read, "").unwrap_err();
+    assert!(missing.to_string().contains("cannot open"), "{missing}");
+    let target = DirectoryTarget::open(FileDisk, &path, DirectoryUse::Write, "test").unwrap();
+    let held = DirectoryTarget::open(FileDisk, &path, DirectoryUse::Write, "other").unwrap_err();
+    assert!(matches!(held, TargetError::Held(_)), "{held}");
+    let content = zebu_backup::core::target::Bytes::new(b"hello");
+    for name in ["log/1-2.a.log", "index/1-2.a.json", "base/1.a/snapshot.1"] {
+        target.put(name, &content).unwrap();
+        assert_eq!(target.get(name, 5).unwrap(), b"hello");
+        assert!(target.get(name, 4).is_err());
+    }
+    assert!(target.put("log/3-3.a.log", &Short).is_err());
+    assert!(matches!(target.open("log/3-3.a.log").err(), Some(TargetError::Missing { .. })));
+    let reader = DirectoryTarget::open(FileDisk, &path, DirectoryUse::Read, "").unwrap();
+    assert_eq!(reader.manifest().unwrap(), None);
+    let one = target.replace_manifest(&Manifest::empty().encode(), None).unwrap();
+    assert!(matches!(target.replace_manifest(b"{}", None), Err(TargetError::Conflict)));
+    let mut next = Manifest::empty();
+    next.generation = 1;
+    let two = target.replace_manifest(&next.encode(), Some(&one)).unwrap();
+    assert_ne!(one, two);
+    assert!(matches!(target.replace_manifest(b"{}", Some(&one)), Err(TargetError::Conflict)));
+    assert_eq!(reader.manifest().unwrap().unwrap().revision, two);
+    target.delete("log/1-2.a.log").unwrap();
+    target.delete("log/1-2.a.log").unwrap();
+    assert_eq!(target.list().unwrap(), ["log/3-3.a.log.tmp", "index/1-2.a.json", "base/1.a/snapshot.1"]);
+}

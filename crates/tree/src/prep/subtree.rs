@@ -1,0 +1,113 @@
+//! The nodes of a subtree as they will be when all earlier requests are applied, leaves first.
+
+use std::cmp::Reverse;
+
+use zebu_proto::txn::{SubTxn, Txn};
+
+use crate::node::NodeId;
+use crate::prep::scope::PrepareScope;
+use crate::tree::Tree;
+
+/// Bytes of the deletes of one transaction: servers of older releases refuse longer packets than
+/// `jute.maxbuffer`. The rest is for the header and the digest.
+const BYTES_MAX: usize = 0xf_ffff - (1 << 16);
+
+/// Nodes that one request visits.
+const VISITS_MAX: usize = 200_000;
+
+/// The paths of a subtree, each after all paths below it.
+pub(super) struct SubtreeNodes {
+    pub(super) paths: Vec<Box<str>>,
+    nodes_max: usize,
+    bytes: usize,
+    bytes_max: usize,
+    /// Children of the nodes that were found.
+    children: usize,
+}
+
+impl SubtreeNodes {
+    /// `None`: the subtree has more nodes, or their deletes have more bytes, than one transaction may have.
+    pub(super) fn collect(
+        stage: &PrepareScope<'_, '_>,
+        root: &str,
+        nodes_max: usize,
+    ) -> Option<SubtreeNodes> {
+        let bytes_max = BYTES_MAX.min(stage.context.policy.transaction_bytes_max);
+        let mut nodes = SubtreeNodes { paths: Vec::new(), nodes_max, bytes: 0, bytes_max, children: 0 };
+        let mut visits = 0;
+        let mut path = root.to_owned();
+        if let Some(top) = stage.tree.find(root) {
+            let mut at = descend(stage.tree, top, &mut path);
+            loop {
+                visits += 1;
+                if visits > VISITS_MAX {
+                    return None;
+                }
+                nodes.add(stage, &path)?;
+                if at == top {
+                    break;
+                }
+                at = following(stage.tree, at, &mut path);
+            }
+        } else {
+            nodes.add(stage, root)?;
+        }
+        // The root is a child of a node outside.
+        if nodes.children + 1 > nodes.paths.len() {
+            for path in pending_below(stage, root) {
+                nodes.add(stage, &path)?;
+            }
+        }
+        // One order, whether a node is pending or applied.
+        let depth = |path: &str| path.bytes().filter(|byte| *byte == b'/').count();
+        nodes.paths.sort_unstable_by(|a, b| Reverse(depth(a)).cmp(&Reverse(depth(b))).then_with(|| a.cmp(b)));
+        Some(nodes)
+    }
+
+    /// Adds a node, unless an earlier request deletes it. `None`: a limit is reached.
+    fn add(&mut self, stage: &PrepareScope<'_, '_>, path: &str) -> Option<()> {
+        let Ok(node) = stage.get(path) else { return Some(()) };
+        self.children += node.child_count as usize;
+        self.bytes += SubTxn(Txn::Delete(path.into())).encoded_length();
+        self.paths.push(path.into());
+        (self.paths.len() <= self.nodes_max && self.bytes <= self.bytes_max).then_some(())
+    }
+}
+
+/// Follows first children down to a leaf.
+fn descend(tree: &Tree, mut id: NodeId, path: &mut String) -> NodeId {
+    while let Some(child) = tree.nodes.branch(tree.nodes.get(id)).first_child.some() {
+        enter(tree, child, path);
+        id = child;
+    }
+    id
+}
+
+fn enter(tree: &Tree, id: NodeId, path: &mut String) {
+    path.push('/');
+    path.push_str(tree.nodes.get(id).name.as_str());
+}
+
+/// The first leaf below the next sibling, or the parent behind the last sibling.
+fn following(tree: &Tree, at: NodeId, path: &mut String) -> NodeId {
+    let node = tree.nodes.get(at);
+    path.truncate(path.len() - node.name.as_bytes().len() - 1);
+    match node.next.some() {
+        Some(next) => {
+            enter(tree, next, path);
+            descend(tree, next, path)
+        }
+        None => node.parent,
+    }
+}
+
+/// Paths below a node that only pending requests create, sorted.
+fn pending_below(stage: &PrepareScope<'_, '_>, root: &str) -> Vec<Box<str>> {
+    let is_new = |pending: &&str| {
+        let below = pending.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
+        below && stage.tree.find(pending).is_none()
+    };
+    let mut paths: Vec<Box<str>> = stage.pending_paths().filter(is_new).map(Box::from).collect();
+    paths.sort_unstable();
+    paths
+}
