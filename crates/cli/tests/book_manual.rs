@@ -3,11 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
+#[path = "common/dev_ports.rs"]
+mod dev_ports;
 #[path = "common/manual.rs"]
 mod manual;
 
 use std::fs;
-use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -22,9 +23,6 @@ const PAGE_PORT: u16 = 2181;
 /// The first port of the page's `zebu dev`, and the number that stands before it.
 const PAGE_DEV_PORT: u16 = 12181;
 
-/// Further ports of `zebu dev` with three servers, from the first one: for clients, the quorum and elections.
-const DEV_PORTS: [u16; 8] = [1, 2, 701, 702, 703, 1701, 1702, 1703];
-
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// A program of the page. It ends with the test, and `zebu dev` ends its servers with it.
@@ -37,35 +35,16 @@ impl Drop for Terminal {
     }
 }
 
-/// A port that can be opened together with those of its ensemble. The UDP sockets keep other tests away from
-/// them, as `zebu_testing::port` does.
-fn free_dev_port() -> (u16, Vec<UdpSocket>) {
-    for _ in 0..100 {
-        let first = port::free_address().unwrap().port();
-        let reserve = |offset: &u16| {
-            let address = ("127.0.0.1", first.checked_add(*offset)?);
-            let reservation = UdpSocket::bind(address).ok()?;
-            TcpListener::bind(address).ok().map(|_| reservation)
-        };
-        let others: Option<Vec<UdpSocket>> = DEV_PORTS.iter().map(reserve).collect();
-        if let Some(reservations) = others.filter(|_| first < 60_000) {
-            return (first, reservations);
-        }
-    }
-    panic!("no free ports for an ensemble");
-}
-
 /// A page with free ports in it.
 struct Page {
     text: String,
     /// The port of its standalone server.
     single: u16,
-    _reservations: Vec<UdpSocket>,
 }
 
 /// The page with free ports. The ports of `zebu dev` follow each other.
 fn with_ports(page: &str) -> Page {
-    let (first, reservations) = free_dev_port();
+    let first = dev_ports::first_free();
     let mut text = page.to_owned();
     for offset in 0..3 {
         text = text.replace(&(PAGE_DEV_PORT + offset).to_string(), &format!("@{offset}@"));
@@ -76,7 +55,7 @@ fn with_ports(page: &str) -> Page {
     for offset in 0..3 {
         text = text.replace(&format!("@{offset}@"), &(first + offset).to_string());
     }
-    Page { text, single, _reservations: reservations }
+    Page { text, single }
 }
 
 /// Starts a block's line in the background. `zebu serve` without a file gets one with the page's port.

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
+#[path = "common/dev_ports.rs"]
+mod dev_ports;
 #[path = "common/falsify.rs"]
 mod falsify;
 #[path = "common/ensemble.rs"]
@@ -15,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use processes::{Ensemble, TIME_LIMIT, block_on};
 use tempfile::TempDir;
-use zebu_testing::{four_letter, port};
+use zebu_testing::four_letter;
 
 #[test]
 fn writes_through_every_member_are_seen_by_all() {
@@ -210,10 +212,10 @@ fn a_killed_leader_is_replaced_soon() {
     ensemble.await_leader(3);
 }
 
-/// The ports follow a free one, and may be taken: then another one is tried.
+/// Another program may still have one of the ports: then others are tried.
 fn dev(home: &TempDir, more: &[&str]) -> (Child, Vec<String>) {
     for _ in 0..10 {
-        let port = port::free_address().unwrap().port();
+        let port = dev_ports::first_free();
         let mut child = Command::new(env!("CARGO_BIN_EXE_zebu"))
             .args(["dev", "--servers", "3", "--port", &port.to_string(), "--directory"])
             .arg(home.path().join("dev"))

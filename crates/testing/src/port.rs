@@ -20,6 +20,9 @@ const OUTGOING_FROM: u16 = 32_768;
 /// The reservations that a process keeps, at one descriptor each. The oldest one ends first.
 const RESERVED_MAX: usize = 256;
 
+/// How often a first port is looked for whose followers are free too.
+const TRIES_MAX: usize = 1000;
+
 /// Each process begins at another place, and hands out every port once until it has been through all.
 static NEXT: LazyLock<AtomicU64> =
     LazyLock::new(|| AtomicU64::new(RandomState::new().hash_one(std::process::id()) >> 16));
@@ -39,12 +42,35 @@ pub fn free_address() -> io::Result<SocketAddr> {
     free_listener()?.local_addr()
 }
 
-/// The same, already open.
+/// The first of several addresses that are free and reserved together: the ports are its own and those at
+/// these distances above it. For programs that derive their ports from one.
+///
+/// # Errors
+/// No such ports are free.
+pub fn free_address_with(distances: &[u16]) -> io::Result<SocketAddr> {
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for _ in 0..TRIES_MAX {
+        let first = free_address()?;
+        let Some(end) = first.port().checked_add(distances.iter().copied().max().unwrap_or(0)) else {
+            continue;
+        };
+        if !ports().contains(&end) {
+            continue;
+        }
+        match distances.iter().try_for_each(|distance| reserve(first.port() + distance).map(drop)) {
+            Ok(()) => return Ok(first),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// The same as [`free_address`], already open.
 ///
 /// # Errors
 /// No port is free.
 pub fn free_listener() -> io::Result<TcpListener> {
-    let ports = range(fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok().as_deref());
+    let ports = ports();
     let mut last = None;
     for _ in ports.clone() {
         let place = NEXT.fetch_add(1, Ordering::Relaxed) % ports.len() as u64;
@@ -66,6 +92,11 @@ fn reserve(port: u16) -> io::Result<TcpListener> {
         reserved.pop_front();
     }
     Ok(listener)
+}
+
+/// The ports that are handed out on this machine.
+fn ports() -> Range<u16> {
+    range(fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok().as_deref())
 }
 
 /// The ports below those of outgoing connections; all of them if those begin too low.
@@ -98,6 +129,14 @@ mod tests {
         different.sort_unstable();
         different.dedup();
         assert_eq!(different.len(), ports.len(), "{ports:?}");
+    }
+
+    #[test]
+    fn ports_that_follow_a_free_one_are_not_handed_out_again() {
+        let first = free_address_with(&[1, 2, 700]).expect("free ports").port();
+        for distance in [0, 1, 2, 700] {
+            assert!(reserve(first + distance).is_err(), "port {} can be had again", first + distance);
+        }
     }
 
     /// The server on the port is stopped for a moment, and another test program looks for a port.
