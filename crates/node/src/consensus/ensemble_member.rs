@@ -44,6 +44,8 @@ pub(crate) struct EnsembleMember {
     pub(crate) effects: EffectQueue,
     /// Connections that have sent a connect request since this server serves.
     pub(crate) connections: BTreeSet<ConnectionId>,
+    /// Connections whose connect requests have waited for this role, and are answered next.
+    pub(crate) kept_connects: Vec<ConnectionId>,
     pub(crate) leaderless: Leaderless,
 }
 
@@ -57,6 +59,7 @@ impl EnsembleMember {
             commit_queue: VecDeque::new(),
             effects: EffectQueue::default(),
             connections: BTreeSet::new(),
+            kept_connects: Vec::new(),
             leaderless: Leaderless::No,
         }
     }

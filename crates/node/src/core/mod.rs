@@ -182,6 +182,7 @@ impl Node {
             member.peer.timeout(context.now.monotonic_ms, &mut member.pending_actions);
             self.process_effects(context);
         }
+        self.answer_kept_connects(context);
         self.enter_read_only_if_due(context);
         self.expire_fences(context);
         self.tick_drain(context);
@@ -208,7 +209,8 @@ impl Node {
         let role = role
             .min(self.read_only_deadline())
             .min(self.state.fences.next_deadline())
-            .min(self.drain_deadline());
+            .min(self.drain_deadline())
+            .min(self.kept_connects_deadline());
         match &self.state.consensus {
             Consensus::Standalone(_) => role,
             Consensus::Member(member) => role.min(member.peer.next_deadline()),

@@ -37,11 +37,28 @@ impl Node {
             suspended.into_kept(serving_term, &mut self.state, context.connections)
         });
         context.replica.freshness.begin_role(self.leader_capabilities());
-        let connects = std::mem::take(&mut kept.connects);
-        self.role = self.serving_role(serving, kept, context);
-        for (connection, request) in connects {
-            self.handle_connect(connection, &request, context);
+        if let Some(member) = self.state.member_mut() {
+            member.kept_connects = std::mem::take(&mut kept.connects);
         }
+        self.role = self.serving_role(serving, kept, context);
+    }
+
+    /// Answers the connect requests that have waited for this role. What was committed together with the
+    /// beginning of the role is applied by now: a client that has seen it would be refused before.
+    pub(crate) fn answer_kept_connects(&mut self, context: &mut ServeContext<'_, impl Connections>) {
+        let Some(member) = self.state.member_mut() else { return };
+        for id in std::mem::take(&mut member.kept_connects) {
+            let request = context.connections.with(id, |connection| connection.take_unanswered_connect());
+            if let Some(request) = request.flatten() {
+                self.handle_connect(id, &request, context);
+            }
+        }
+    }
+
+    /// When [`Node::answer_kept_connects`] is due, in monotonic milliseconds.
+    pub(crate) fn kept_connects_deadline(&self) -> i64 {
+        let waits = self.state.member().is_some_and(|member| !member.kept_connects.is_empty());
+        if waits { 0 } else { i64::MAX }
     }
 
     /// Begins a role with the clients that were kept.
@@ -149,6 +166,8 @@ impl Node {
             CommitItem::Serve(_) | CommitItem::FromLearner { .. } => false,
             CommitItem::Transaction(_) | CommitItem::Invalid(_) | CommitItem::StreamSnapshot { .. } => true,
         });
+        // They are among the connections that are kept or closed now.
+        member.kept_connects.clear();
         if member.peer.has_resigned() {
             // The server is about to stop.
             self.close_kept(context.connections);

@@ -4,7 +4,6 @@
 use std::collections::VecDeque;
 
 use zebu_proto::SessionId;
-use zebu_proto::client::ConnectRequest;
 use zebu_proto::txn::TxnEntry;
 
 use super::attached_session::AttachedSession;
@@ -38,8 +37,8 @@ pub(crate) struct KeptClients {
     pub(crate) local_sessions: Option<LocalSessions>,
     /// Requests without an answer, in request order per connection.
     pub(crate) requests: Vec<SubmittedRequest>,
-    /// Connections without a session, and their connect requests.
-    pub(crate) connects: Vec<(ConnectionId, Box<ConnectRequest>)>,
+    /// Connections without a session, whose connect requests wait.
+    pub(crate) connects: Vec<ConnectionId>,
 }
 
 impl LearnerRole {

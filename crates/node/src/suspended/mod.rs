@@ -202,8 +202,8 @@ impl SuspendedRole {
         let mut open = BTreeSet::new();
         for id in self.deadlines.into_values().flatten() {
             let is_open = connections.with(id, |connection| {
-                if let Some(request) = connection.take_unanswered_connect() {
-                    kept.connects.push((id, request));
+                if connection.unanswered_connect().is_some() {
+                    kept.connects.push(id);
                 }
                 continue_in(connection, serving_term)
             });

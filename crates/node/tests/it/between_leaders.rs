@@ -10,10 +10,12 @@ use zebu_tree::Policy;
 use zebu_zab::{Action, DiskCommand, EncodedTxn, IoId, ServingRole};
 
 use crate::client::{Ask, ask, create, get, hello, set, sync};
+use crate::learner::created;
 use crate::node_fixture::settings;
-use crate::scripted_peer::{EPOCH, Member};
+use crate::scripted_peer::{EPOCH, Member, zxid};
 
 const GRACE_MS: i64 = 4000;
+const ELSEWHERE: SessionId = SessionId(0x0300_0000_0000_0001);
 const NOT_SERVING: ConnectionPhase = ConnectionPhase::Closed(DisconnectReason::NotServing);
 
 fn following(epoch: u32) -> Action {
@@ -251,6 +253,7 @@ fn connect_requests_wait_for_the_next_leader() {
         assert_eq!(phases, [ConnectionPhase::Handshake; 2]);
         assert!(member.said().is_empty());
         member.want([following(epoch)]);
+        member.pass(0);
         let next = session_asked_for(&mut member);
         assert!(next != of_lost && next != session, "the lost session was never opened");
         let phases = [served, found].map(|id| member.fixture.phase(id));
@@ -258,6 +261,20 @@ fn connect_requests_wait_for_the_next_leader() {
         assert_eq!(phases, [expected; 2], "epoch {epoch}: a connect request shows nothing of an epoch");
         assert_eq!(member.fixture.phase(late), ConnectionPhase::Handshake);
     }
+}
+
+#[test]
+fn a_waiting_client_may_have_seen_what_is_committed_with_the_new_role() {
+    let (mut member, _, _) = learner();
+    member.want([Action::StopServing]);
+    let late = member.fixture.open();
+    member.fixture.connect(late, ConnectRequest { last_zxid_seen: zxid(3).0, ..hello(30_000) });
+    member.deliver(ELSEWHERE, 0, Txn::Create(created("/seen", "0")));
+    member.want([following(EPOCH)]);
+    member.deliver(ELSEWHERE, 0, Txn::Create(created("/seen/too", "0")));
+    member.pass(0);
+    assert_eq!(member.fixture.phase(late), ConnectionPhase::Handshake);
+    session_asked_for(&mut member);
 }
 
 #[test]
