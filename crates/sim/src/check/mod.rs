@@ -439,6 +439,7 @@ impl Checker {
             .and_then(|()| zab_configuration_versions::check_activation(self, server, list.version))
             .and_then(|()| zab_two_quorums::check_activation(self, server, list));
         self.report(verdict);
+        zab_acknowledgements::note_activation(self, server, list);
         if let Some(turn) = leads {
             zab_deposed_leader::note_activation(self, server, list, turn);
         }

@@ -7,6 +7,7 @@ use zebu_zab::ObserverLog;
 
 use super::Checker;
 use crate::history::{CheckResult, Violation};
+use crate::members::{EnsembleConfig, VoteRight};
 use crate::view::ServerView;
 
 const NAME: &str = "zab_acknowledgements";
@@ -22,6 +23,14 @@ pub(super) fn note_received(view: &mut ServerView, packet: &Packet) {
         Packet::NewLeader { .. } => view.initial = view.offered,
         Packet::LeaderInfo { zxid, .. } => view.proposed_epoch = i64::from(zxid.epoch()),
         _ => {}
+    }
+}
+
+/// A voter that becomes an observer without a log keeps its link for a moment, and writes nothing from now on.
+pub(super) fn note_activation(checker: &mut Checker, server: usize, list: &EnsembleConfig) {
+    let becomes_observer = list.servers.get(&server).is_some_and(|seat| seat.vote == VoteRight::Lacks);
+    if becomes_observer && checker.observer_log == ObserverLog::InMemory {
+        checker.servers[server].in_memory = true;
     }
 }
 
