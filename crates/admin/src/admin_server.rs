@@ -25,6 +25,7 @@ use crate::admin_state::{AdminState, AttachedViews};
 use crate::commands_route::{plain, serve_command};
 use crate::console_backend::ServerBackend;
 use crate::exporter_route::{serve_exporter, serve_metrics_on_admin};
+use crate::forwarded::TrustedProxies;
 use crate::listener::{HttpListener, HttpProtection};
 use crate::probes;
 use crate::v1::{ApiState, STREAMS_MAX, serve_api};
@@ -80,18 +81,20 @@ struct ServedPort {
     protection: HttpProtection,
     counted_by: Option<AttachedViews>,
     idle_timeout: Duration,
+    proxies: TrustedProxies,
 }
 
 impl ServedPort {
     /// Starts the tasks of the port on the current runtime.
     fn serve(self) {
-        let ServedPort { port, router, protection, counted_by, idle_timeout } = self;
+        let ServedPort { port, router, protection, counted_by, idle_timeout, proxies } = self;
         if let HttpProtection::Tls(tls) | HttpProtection::PlainOrTls(tls) = &protection {
             tokio::spawn(tls.clone().watch_files());
         }
         match tokio::net::TcpListener::from_std(port.listener) {
             Ok(listener) => {
-                let listener = HttpListener { listener, router, protection, counted_by, idle_timeout };
+                let listener =
+                    HttpListener { listener, router, protection, counted_by, idle_timeout, proxies };
                 tokio::spawn(listener.serve());
             }
             Err(error) => warn!(%error, address = %port.address, "an HTTP port is lost"),
@@ -123,7 +126,8 @@ impl AdminServer {
                 info!(address = %port.address, "console at /console/");
             }
             let (counted_by, idle_timeout) = (Some(views.clone()), admin.idle_timeout);
-            ports.push(ServedPort { port, router, protection, counted_by, idle_timeout });
+            let proxies = TrustedProxies::new(&admin.trusted_proxies);
+            ports.push(ServedPort { port, router, protection, counted_by, idle_timeout, proxies });
         }
         for exporter in &config.exporter.listeners {
             if let Some(port) = bind_exporter(exporter)? {
@@ -135,7 +139,8 @@ impl AdminServer {
                     }
                 }
                 let (router, idle_timeout) = (exporter_router(views.clone()), EXPORTER_IDLE_TIMEOUT);
-                ports.push(ServedPort { port, router, protection, counted_by: None, idle_timeout });
+                let (counted_by, proxies) = (None, TrustedProxies::none());
+                ports.push(ServedPort { port, router, protection, counted_by, idle_timeout, proxies });
             }
         }
         if ports.is_empty() {

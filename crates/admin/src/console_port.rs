@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 use zebu_console::Visitor;
 
 use crate::authorization::Caller;
+use crate::forwarded::TrustedProxies;
 use crate::listener::{HttpListener, HttpProtection};
 use crate::request_origin::{HostRule, check_origin};
 
@@ -47,6 +48,7 @@ impl ConsolePort {
             protection: HttpProtection::Plain,
             counted_by: None,
             idle_timeout: IDLE_TIMEOUT,
+            proxies: TrustedProxies::none(),
         };
         listener.serve().await;
     }

@@ -14,6 +14,7 @@ mod commands_route;
 mod console_backend;
 mod console_port;
 mod exporter_route;
+mod forwarded;
 mod json;
 mod listener;
 mod metrics_text;

@@ -28,6 +28,7 @@ use zebu_server::tls::AdminTls;
 
 use crate::admin_state::AttachedViews;
 use crate::authorization::Caller;
+use crate::forwarded::TrustedProxies;
 use crate::timed_stream::TimedStream;
 
 /// Connections of one port.
@@ -64,6 +65,7 @@ pub(crate) struct HttpListener {
     pub(crate) counted_by: Option<AttachedViews>,
     /// A connection without a request is closed after this time.
     pub(crate) idle_timeout: Duration,
+    pub(crate) proxies: TrustedProxies,
 }
 
 /// A connection in the list of open ones.
@@ -125,6 +127,7 @@ impl HttpListener {
                 peer,
                 router: self.router.clone(),
                 idle_timeout: self.idle_timeout,
+                proxies: self.proxies.clone(),
                 requests: requests.clone(),
             };
             let (protection, counted_by) = (self.protection.clone(), self.counted_by.clone());
@@ -143,6 +146,7 @@ struct HttpConnection {
     peer: SocketAddr,
     router: Router,
     idle_timeout: Duration,
+    proxies: TrustedProxies,
     /// Requests in progress: 0 or 1.
     requests: Arc<AtomicUsize>,
 }
@@ -194,7 +198,7 @@ impl HttpConnection {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         caller: Caller,
     ) -> io::Result<()> {
-        let HttpConnection { router, requests, idle_timeout, .. } = self;
+        let HttpConnection { router, requests, idle_timeout, proxies, .. } = self;
         let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
             let progress = RequestProgress::begin(requests.clone());
             let mut router = router.clone();
@@ -203,7 +207,8 @@ impl HttpConnection {
             let is_last = request.headers().contains_key(header::TRANSFER_ENCODING);
             let reply = ReplyForm { is_secure: caller.is_secure, is_last };
             let mut request = request.map(Body::new);
-            request.extensions_mut().insert(caller.clone());
+            let address = proxies.client_address(caller.address, request.headers());
+            request.extensions_mut().insert(Caller { address, ..caller.clone() });
             async move {
                 let response: Result<Response, Infallible> = router.call(request).await;
                 Ok::<_, Infallible>(
@@ -306,7 +311,8 @@ mod tests {
 
     fn plain(listener: TcpListener, router: Router, idle_timeout: Duration) -> HttpListener {
         let protection = HttpProtection::Plain;
-        HttpListener { listener, router, protection, counted_by: None, idle_timeout }
+        let proxies = TrustedProxies::none();
+        HttpListener { listener, router, protection, counted_by: None, idle_timeout, proxies }
     }
 
     #[tokio::test]

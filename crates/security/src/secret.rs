@@ -5,6 +5,11 @@ use std::fmt;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
+/// Compares two secret texts in a time that depends on their lengths only.
+pub fn is_same_secret(left: &str, right: &str) -> bool {
+    left.as_bytes().ct_eq(right.as_bytes()).into()
+}
+
 /// A password.
 #[derive(Clone, Default)]
 pub struct SecretText(Zeroizing<String>);
@@ -33,7 +38,7 @@ impl SecretText {
 
     /// Compares in a time that depends on the lengths only.
     pub fn matches(&self, other: &str) -> bool {
-        self.0.as_bytes().ct_eq(other.as_bytes()).into()
+        is_same_secret(&self.0, other)
     }
 }
 

@@ -23,7 +23,8 @@ use crate::server_process::{Identity, LockHolder, ServerFiles};
 const START_GRACE: Duration = Duration::from_secs(1);
 /// A server takes the lock of its data directory before it reads any file there.
 const LOCK_LIMIT: Duration = Duration::from_secs(30);
-/// Lets the server ignore SIGHUP, as nohup does. A process inherits it and cannot set it for its child.
+/// Lets the server ignore SIGHUP, as nohup does, until it reads its log filter again on this signal. A process
+/// inherits the setting and cannot set it for its child.
 const IGNORE_HANGUP: &str = "trap '' HUP; exec \"$@\"";
 const POLL: Duration = Duration::from_millis(20);
 
@@ -37,8 +38,8 @@ Examples:
   zebu start --foreground             find the configuration as start does, then stay
 
 The process id is written to zookeeper_server.pid in dataDir (or ZOOPIDFILE) once the server has locked dataDir, the \
-log goes to zookeeper-$USER-server-$HOSTNAME.out in ZOO_LOG_DIR (or ./logs). The server outlives the terminal and \
-ignores SIGHUP.
+log goes to zookeeper-$USER-server-$HOSTNAME.out in ZOO_LOG_DIR (or ./logs). The server outlives the terminal; \
+SIGHUP reads its log filter again.
 
 Exit status: 0 started, 1 not started.")]
 pub(crate) struct Start {

@@ -69,6 +69,31 @@ fn callers_learn_who_they_are() {
     refused(&api.call("GET", "/whoami", &[AS_A, AS_B], b""), 401, "AUTHFAILED");
 }
 
+/// The entries in front of the last one are written by clients.
+#[test]
+fn the_address_behind_a_trusted_proxy_is_the_callers() {
+    let forwarded = "X-Forwarded-For: 10.9.9.9, 192.0.2.7";
+    let who = |api: &Api| json(&api.call("GET", "/whoami", &[forwarded], b""))["ids"][0]["user"].clone();
+    let believed = server()
+        .line("IPAuthenticationProvider.usexforwardedfor=true")
+        .line("admin.trustedProxies=192.0.2.1, 127.0.0.0/8")
+        .start()
+        .unwrap();
+    let api = Api::of(&believed);
+    assert_eq!(who(&api), "192.0.2.7");
+    let created = api.call("POST", "/tree/near?acl=ip:192.0.2.0%2F24:cdrwa", &[forwarded], b"x");
+    assert_eq!(created.status, 201, "{}", created.text());
+    assert_eq!(api.call("GET", "/tree/near", &[forwarded], b"").status, 200);
+    refused(&api.get("/tree/near"), 401, "NOAUTH");
+
+    let other_proxy = server()
+        .line("IPAuthenticationProvider.usexforwardedfor=true")
+        .line("admin.trustedProxies=192.0.2.1")
+        .start()
+        .unwrap();
+    assert_eq!(who(&Api::of(&other_proxy)), "127.0.0.1", "a client can write the header too");
+}
+
 #[test]
 fn acls_hold_for_the_identity_of_a_certificate() {
     let authority = tls_common::TestAuthority::new("test");

@@ -84,7 +84,7 @@ impl WriteRequest {
     }
 }
 
-/// A request that is prepared into a transaction. The last four never come from a client's frame.
+/// A request that is prepared into a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteRequest {
     /// create, create2, createContainer, createTTL.

@@ -5,6 +5,8 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use zebu_tree::access::IpNetwork;
+
 use super::listen::resolve;
 use super::load::SystemAccess;
 use super::security::tls::read_checked_family;
@@ -86,6 +88,9 @@ pub struct AdminConfig {
     pub restore_bytes_max: u64,
     /// `admin.allowedHosts`: names in the Host header that a port on loopback accepts.
     pub allowed_hosts: Vec<String>,
+    /// `IPAuthenticationProvider.usexforwardedfor` and `admin.trustedProxies`: proxies whose header
+    /// X-Forwarded-For names the client.
+    pub trusted_proxies: Vec<IpNetwork>,
     /// `admin.api.enabled` and `admin.api.readOnly`.
     pub api: ApiAccess,
     /// `admin.console.enabled` and `admin.console.readOnly`.
@@ -120,12 +125,13 @@ pub(super) fn read_admin(
         restore_enabled: reader.loose_switch("admin.restore.enabled", true),
         restore_bytes_max: restore_bytes_max(reader),
         allowed_hosts: allowed_hosts(reader),
+        trusted_proxies: trusted_proxies(reader),
         api: api_access(reader),
         console,
     })
 }
 
-const ADMIN_KEYS: [&str; 19] = [
+const ADMIN_KEYS: [&str; 20] = [
     "admin.enableServer",
     "admin.serverAddress",
     "admin.serverPort",
@@ -140,6 +146,7 @@ const ADMIN_KEYS: [&str; 19] = [
     "admin.restore.enabled",
     "admin.restore.maxBytes",
     "admin.allowedHosts",
+    "admin.trustedProxies",
     "admin.api.enabled",
     "admin.api.readOnly",
     "admin.console.enabled",
@@ -304,4 +311,33 @@ fn allowed_hosts(reader: &SettingReader<'_>) -> Vec<String> {
     let Some(setting) = reader.get("admin.allowedHosts") else { return Vec::new() };
     let names = setting.value.split(',').map(|name| name.trim().to_ascii_lowercase());
     names.filter(|name| !name.is_empty()).collect()
+}
+
+/// ZooKeeper believes the header of every client. Here the operator names the proxies that write it.
+fn trusted_proxies(reader: &mut SettingReader<'_>) -> Vec<IpNetwork> {
+    let (switch, key) = ("IPAuthenticationProvider.usexforwardedfor", "admin.trustedProxies");
+    let is_used = reader.strict_switch(switch, false);
+    let Some(setting) = reader.get(key).filter(|setting| !setting.value.is_empty()) else {
+        if is_used {
+            let text = format!("{switch}=true has no effect: name the proxies in {key}");
+            reader.diagnostics.warn(&reader.origin(switch), text);
+        }
+        return Vec::new();
+    };
+    let mut proxies = Vec::new();
+    for text in setting.value.split(',').map(str::trim) {
+        match IpNetwork::parse(text) {
+            Some(network) => proxies.push(network),
+            None => {
+                reader.report_invalid(key, setting, "addresses and networks such as 10.0.0.0/8, with commas");
+                return Vec::new();
+            }
+        }
+    }
+    if !is_used {
+        let text = format!("{key} has no effect without {switch}=true");
+        reader.diagnostics.warn(&setting.origin, text);
+        return Vec::new();
+    }
+    proxies
 }

@@ -316,6 +316,7 @@ const KNOWN_KEYS: &[KnownKey] = &[
     property("client.secure", FOR_CLIENTS),
     property("DigestAuthenticationProvider.enabled", Used),
     property("DigestAuthenticationProvider.superDigest", Used),
+    property("IPAuthenticationProvider.usexforwardedfor", Used),
     property("DigestAuthenticationProvider.digestAlg", Used),
     property("X509AuthenticationProvider.superUser", Used),
     property("SASLAuthenticationProvider.superPassword", Used),

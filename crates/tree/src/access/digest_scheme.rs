@@ -6,6 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::Digest;
 use zebu_proto::Id;
 use zebu_proto::jute::decode_text;
+use zebu_security::secret::is_same_secret;
 
 use crate::access::credentials::Credentials;
 use crate::access::java_split;
@@ -101,7 +102,7 @@ pub fn authenticate(
         Some("digest") if policy.auth.digest == DigestScheme::Enabled => {
             let id = digest_id(&decode_text(data.ok_or(AuthError::Null)?), policy.auth.algorithm);
             let mut ids = Vec::with_capacity(2);
-            if policy.auth.super_digest.as_deref() == Some(id.as_str()) {
+            if policy.auth.super_digest.as_deref().is_some_and(|digest| is_same_secret(digest, &id)) {
                 ids.push(Id::new("super", ""));
             }
             ids.push(Id::new("digest", id));

@@ -13,40 +13,55 @@ pub fn ip_text(address: IpAddr) -> String {
 
 /// Whether `id` is an address or a network.
 pub(super) fn is_valid(id: &str) -> bool {
-    parse_network(id).is_some()
+    IpNetwork::parse(id).is_some()
 }
 
 /// Whether the address is in the network. Both must be of one family.
 pub(super) fn matches(credential: &str, network: &str) -> bool {
-    let (Some(address), Some((network, bits))) = (parse_address(credential), parse_network(network)) else {
+    let (Some(address), Some(network)) = (parse_address(credential), IpNetwork::parse(network)) else {
         return false;
     };
-    match (address, network) {
-        (IpAddr::V4(address), IpAddr::V4(network)) => {
-            // A shift by the full width means that no bit counts.
-            let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
-            address.to_bits() & mask == network.to_bits() & mask
-        }
-        (IpAddr::V6(address), IpAddr::V6(network)) => {
-            let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
-            address.to_bits() & mask == network.to_bits() & mask
-        }
-        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
-    }
+    network.contains(address)
 }
 
-/// An address with a prefix length, which is never longer than the address.
-fn parse_network(text: &str) -> Option<(IpAddr, u32)> {
-    let (address, bits) = match text.split_once('/') {
-        Some((address, bits)) => (parse_address(address)?, Some(bits)),
-        None => (parse_address(text)?, None),
-    };
-    let width = if address.is_ipv4() { 32 } else { 128 };
-    let bits = match bits {
-        Some(bits) => bits.parse::<i32>().ok().and_then(|bits| u32::try_from(bits).ok())?,
-        None => width,
-    };
-    if bits <= width { Some((address, bits)) } else { None }
+/// An address, or all addresses that begin with the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpNetwork {
+    address: IpAddr,
+    /// Bits that count, never more than an address has.
+    bits: u32,
+}
+
+impl IpNetwork {
+    /// Reads an address or a network such as `10.0.0.0/8`.
+    pub fn parse(text: &str) -> Option<IpNetwork> {
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (parse_address(address)?, Some(bits)),
+            None => (parse_address(text)?, None),
+        };
+        let width = if address.is_ipv4() { 32 } else { 128 };
+        let bits = match bits {
+            Some(bits) => bits.parse::<i32>().ok().and_then(|bits| u32::try_from(bits).ok())?,
+            None => width,
+        };
+        (bits <= width).then_some(IpNetwork { address, bits })
+    }
+
+    /// Whether an address of the same family is in the network.
+    pub fn contains(self, address: IpAddr) -> bool {
+        // A shift by the full width means that no bit counts.
+        match (address, self.address) {
+            (IpAddr::V4(address), IpAddr::V4(network)) => {
+                let mask = u32::MAX.checked_shl(32 - self.bits).unwrap_or(0);
+                address.to_bits() & mask == network.to_bits() & mask
+            }
+            (IpAddr::V6(address), IpAddr::V6(network)) => {
+                let mask = u128::MAX.checked_shl(128 - self.bits).unwrap_or(0);
+                address.to_bits() & mask == network.to_bits() & mask
+            }
+            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
+        }
+    }
 }
 
 fn parse_address(text: &str) -> Option<IpAddr> {

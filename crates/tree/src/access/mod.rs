@@ -18,7 +18,7 @@ pub use digest_scheme::{AuthError, DigestAlgorithm, authenticate, digest_id};
 pub use ensemble_scheme::{EnsembleMatch, EnsembleScheme};
 pub(crate) use fixup::PrepareRefusal;
 pub use fixup::{AclError, fixup_acl};
-pub use ip_scheme::ip_text;
+pub use ip_scheme::{IpNetwork, ip_text};
 pub use policy::{
     AclChecks, AuthSettings, DigestScheme, Policy, QuotaEnforcement, TRANSACTION_BYTES_MAX, X509Scheme,
 };

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use super::*;
+use zebu_tree::access::IpNetwork;
+
 use crate::config::admin::{AdminProtection, ApiAccess, ConsoleSetting, PortOrigin};
 
 #[test]
@@ -98,6 +100,27 @@ fn the_console_is_for_loopback_unless_it_is_enabled() {
     for key in ["admin.console.enabled", "admin.console.readOnly", "admin.console.plaintext"] {
         assert!(with_base(&format!("{key}=maybe\n")).load().config.is_none(), "{key}");
     }
+}
+
+#[test]
+fn only_named_proxies_are_believed() {
+    let key = "IPAuthenticationProvider.usexforwardedfor=true\n";
+    let proxies = |lines: &str| with_base(lines).config().admin.unwrap().trusted_proxies;
+    assert!(proxies("").is_empty());
+    let network = |text| IpNetwork::parse(text).unwrap();
+    let both = proxies(&format!("{key}admin.trustedProxies=10.0.0.0/8, fd00::1\n"));
+    assert_eq!(both, [network("10.0.0.0/8"), network("fd00::1")]);
+    with_base(key).warnings(&[
+        "zoo.cfg:4: IPAuthenticationProvider.usexforwardedfor=true has no effect: name the proxies in \
+         admin.trustedProxies",
+    ]);
+    with_base("admin.trustedProxies=10.0.0.1\n").warnings(&[
+        "zoo.cfg:4: admin.trustedProxies has no effect without IPAuthenticationProvider.usexforwardedfor=true",
+    ]);
+    with_base(&format!("{key}admin.trustedProxies=lb.example\n")).errors(&[
+        "zoo.cfg:5: admin.trustedProxies = \"lb.example\" is not valid; allowed: addresses and networks such as \
+         10.0.0.0/8, with commas",
+    ]);
 }
 
 #[test]
