@@ -22,7 +22,7 @@ impl TrustedProxies {
         TrustedProxies(networks.into())
     }
 
-    /// The client's address for a request of a connection from `peer`. Without a usable entry it is the peer's.
+    /// The client's address for a request of a connection from `peer`; the peer's without a usable entry.
     pub(crate) fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         if !self.0.iter().any(|network| network.contains(peer)) {
             return peer;

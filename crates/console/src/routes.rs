@@ -4,7 +4,7 @@
 //! page can read. The backend checks Host and Origin of all requests.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -14,6 +14,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::Response;
 use axum::routing::any;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 use tracing::debug;
 
 use crate::assets::{Asset, VERSION, page};
@@ -23,6 +24,8 @@ use crate::security_headers::protect;
 
 /// Bytes of a login request.
 const LOGIN_BYTES_MAX: usize = 4096;
+/// How long a login request may take to come.
+const LOGIN_TIME_MAX: Duration = Duration::from_secs(10);
 /// The header with the token of a request that changes something.
 const CSRF_HEADER: &str = "x-zebu-csrf";
 
@@ -141,9 +144,13 @@ impl<B: Backend> ConsoleState<B> {
             let why = "too many tries from this address; wait a minute";
             return problem(StatusCode::TOO_MANY_REQUESTS, "THROTTLEDOP", why);
         }
-        let value: Option<Value> = match to_bytes(body, LOGIN_BYTES_MAX).await {
-            Ok(bytes) => serde_json::from_slice(&bytes).ok(),
-            Err(_) => None,
+        let value: Option<Value> = match timeout(LOGIN_TIME_MAX, to_bytes(body, LOGIN_BYTES_MAX)).await {
+            Ok(Ok(bytes)) => serde_json::from_slice(&bytes).ok(),
+            Ok(Err(_)) => None,
+            Err(_) => {
+                let why = format!("the login did not come within {} seconds", LOGIN_TIME_MAX.as_secs());
+                return problem(StatusCode::REQUEST_TIMEOUT, "BADARGUMENTS", &why);
+            }
         };
         let text = |name: &str| value.as_ref().and_then(|value| value[name].as_str());
         let (Some(user), Some(password)) = (text("user").filter(|user| is_user(user)), text("password"))

@@ -212,3 +212,16 @@ async fn other_hosts_are_refused() {
     let response = Service::<Request>::call(&mut router, request.unwrap()).await.unwrap();
     assert_eq!(response.status(), 421);
 }
+
+/// Its connection would keep its place on the port for ever, and the place of a probe with it.
+#[tokio::test(start_paused = true)]
+async fn a_login_that_does_not_come_ends() {
+    let mut console = Console::new(ConsoleAccess::ReadWrite);
+    let csrf = console.csrf("").await;
+    let body = futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>();
+    let request =
+        Request::builder().method("POST").uri("/console/api/login").header("host", "localhost:8080");
+    let request = request.header("x-zebu-csrf", &csrf).body(Body::from_stream(body)).unwrap();
+    let answered = timeout(LOGIN_TIME_MAX * 2, Service::<Request>::call(&mut console.router, request));
+    assert_eq!(answered.await.expect("it ends").unwrap().status(), StatusCode::REQUEST_TIMEOUT);
+}

@@ -30,8 +30,8 @@ const LISTS_MAX: usize = 8;
 const LISTS_BYTES_MAX: usize = 160 << 20;
 /// A list that is not read is kept for this time.
 const LIST_AGE_MAX: Duration = Duration::from_secs(60);
-/// Names that are compared with a pattern before other requests get their turn.
-const MATCHES_PER_TURN: usize = 20_000;
+/// Comparisons with a pattern before other requests get their turn.
+const WORK_PER_TURN: usize = 4 << 20;
 
 /// A kept list.
 struct KeptList {
@@ -149,11 +149,18 @@ async fn names(call: &ApiCall, path: &str, pattern: &str, reload: bool) -> Resul
     if pattern.is_empty() {
         return Ok(whole);
     }
-    let compiled = NamePattern::new(pattern);
+    let compiled = NamePattern::parse(pattern)?;
     let mut fitting: Vec<Box<str>> = Vec::new();
-    for part in whole.names.chunks(MATCHES_PER_TURN) {
-        fitting.extend(part.iter().filter(|name| compiled.fits(name)).cloned());
-        tokio::task::yield_now().await;
+    let mut work = 0;
+    for name in &whole.names {
+        work += compiled.work(name);
+        if compiled.fits(name) {
+            fitting.push(name.clone());
+        }
+        if work > WORK_PER_TURN {
+            work = 0;
+            tokio::task::yield_now().await;
+        }
     }
     let bytes = fitting.iter().map(|name| name.len()).sum();
     let list = Arc::new(NameList { names: fitting, parent: whole.parent, bytes });

@@ -1,18 +1,35 @@
 //! Patterns of node names: `*` stands for any characters, `?` for one; without them, a part of the name is
 //! enough. Upper and lower case are the same.
 
+use super::problem::Problem;
+
+/// Characters of the longest pattern. The time of a comparison grows with them.
+const PATTERN_CHARS_MAX: usize = 128;
+
 /// A pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamePattern(Vec<char>);
 
 impl NamePattern {
     /// Reads a pattern.
-    pub fn new(text: &str) -> NamePattern {
+    ///
+    /// # Errors
+    /// It is too long.
+    pub fn parse(text: &str) -> Result<NamePattern, Problem> {
+        if text.chars().count() > PATTERN_CHARS_MAX {
+            let detail = format!("a pattern of names has at most {PATTERN_CHARS_MAX} characters");
+            return Err(Problem::bad_request(detail));
+        }
         let text = text.to_lowercase();
-        match text.contains(['*', '?']) {
+        Ok(match text.contains(['*', '?']) {
             true => NamePattern(text.chars().collect()),
             false => NamePattern(format!("*{text}*").chars().collect()),
-        }
+        })
+    }
+
+    /// The comparisons that a name may take.
+    pub fn work(&self, name: &str) -> usize {
+        name.len() * self.0.len()
     }
 
     /// Whether the whole name fits. The time is bounded by the product of both lengths.
@@ -63,14 +80,21 @@ mod tests {
             ("*0007*", "n-00070", true),
             ("ä?", "ÄÖ", true),
         ] {
-            assert_eq!(NamePattern::new(pattern).fits(name), fits, "{pattern} {name}");
+            assert_eq!(NamePattern::parse(pattern).unwrap().fits(name), fits, "{pattern} {name}");
         }
     }
 
     #[test]
+    fn a_long_pattern_is_refused() {
+        assert!(NamePattern::parse(&"ä".repeat(PATTERN_CHARS_MAX)).is_ok());
+        assert!(NamePattern::parse(&"a".repeat(PATTERN_CHARS_MAX + 1)).is_err());
+    }
+
+    #[test]
     fn many_stars_do_not_explode() {
-        let pattern = NamePattern::new(&"*a".repeat(100));
-        assert!(!pattern.fits(&"a".repeat(99)));
-        assert!(!NamePattern::new(&format!("{}b", "a*".repeat(100))).fits(&"a".repeat(5000)));
+        let pattern = NamePattern::parse(&"*a".repeat(60)).unwrap();
+        assert!(!pattern.fits(&"a".repeat(59)));
+        let pattern = NamePattern::parse(&format!("{}b", "a*".repeat(60))).unwrap();
+        assert!(!pattern.fits(&"a".repeat(5000)));
     }
 }

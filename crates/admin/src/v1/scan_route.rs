@@ -5,6 +5,7 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
+use memchr::memmem;
 use serde_json::{Map, Value, json};
 use zebu_server::views::{StatView, TreeWalk, WalkProgress, WalkStep, WalkedNode};
 use zebu_tree::Lifetime;
@@ -26,6 +27,8 @@ const ITEMS_MAX: usize = 1000;
 const DATA_BYTES_MAX: usize = 2 << 20;
 /// Bytes of the paths in one answer; the node that exceeds them is the last one.
 const PATH_BYTES_MAX: usize = 4 << 20;
+/// Comparisons with a name pattern while writes wait. A name that needs more is compared afterwards.
+const WORK_PER_HOLD: usize = 1 << 18;
 
 /// What a caller looks for.
 #[derive(Debug, Default)]
@@ -58,6 +61,10 @@ struct ScanPage {
     bytes: usize,
     answer_data: usize,
     answer_paths: usize,
+    /// Comparisons of the present hold.
+    work: usize,
+    /// A node whose name takes too long to compare while writes wait.
+    late: Option<(String, StatView, Option<Vec<u8>>)>,
 }
 
 /// A page of a walk.
@@ -75,6 +82,7 @@ pub(crate) async fn scan_tree(call: ApiCall) -> Result<Response, Problem> {
             .views
             .walk_tree(&mut walk, &mut |node| page.visit(node, &filter, form))
             .map_err(|code| call.problem(code, &path))?;
+        page.end_hold(&filter, form);
         match progress {
             WalkProgress::Done => break true,
             WalkProgress::More if page.is_full(form) => break false,
@@ -101,7 +109,7 @@ pub(crate) async fn scan_tree(call: ApiCall) -> Result<Response, Problem> {
 fn filter_of(call: &ApiCall) -> Result<ScanFilter, Problem> {
     let text = |name| call.arguments.value(name).filter(|text| !text.is_empty());
     Ok(ScanFilter {
-        name: text("name").map(NamePattern::new),
+        name: text("name").map(NamePattern::parse).transpose()?,
         data: text("data").map(|text| text.as_bytes().to_vec()),
         larger: call.arguments.number("larger", usize::MAX >> 1)?,
         is_ephemeral: call.arguments.flag("ephemeral")?,
@@ -147,17 +155,47 @@ impl ScanPage {
                             self.answer_paths += node.path.len();
                         }
                     }
-                    false if filter.fits(node.path, &stat, data) => {
-                        self.answer_paths += node.path.len();
-                        let data = data.filter(|_| form.with_data).map(<[u8]>::to_vec);
-                        self.answer_data += data.as_ref().map_or(0, Vec::len);
-                        self.items.push((node.path.to_owned(), stat, data));
-                    }
-                    false => {}
+                    false => self.compare(node.path, stat, data, filter, form),
                 }
             }
         }
-        if self.is_full(form) { WalkStep::Pause } else { WalkStep::Continue }
+        let is_late = self.late.is_some() || self.work > WORK_PER_HOLD;
+        if is_late || self.is_full(form) { WalkStep::Pause } else { WalkStep::Continue }
+    }
+
+    fn compare(
+        &mut self,
+        path: &str,
+        stat: StatView,
+        data: Option<&[u8]>,
+        filter: &ScanFilter,
+        form: ScanForm,
+    ) {
+        let work = filter.work(path);
+        if work > WORK_PER_HOLD {
+            self.late = Some((path.to_owned(), stat, data.map(<[u8]>::to_vec)));
+            return;
+        }
+        self.work += work;
+        if filter.fits(path, &stat, data) {
+            self.add(path.to_owned(), stat, data.filter(|_| form.with_data).map(<[u8]>::to_vec));
+        }
+    }
+
+    fn add(&mut self, path: String, stat: StatView, data: Option<Vec<u8>>) {
+        self.answer_paths += path.len();
+        self.answer_data += data.as_ref().map_or(0, Vec::len);
+        self.items.push((path, stat, data));
+    }
+
+    /// Compares what was left for the time without the lock.
+    fn end_hold(&mut self, filter: &ScanFilter, form: ScanForm) {
+        self.work = 0;
+        if let Some((path, stat, data)) = self.late.take()
+            && filter.fits(&path, &stat, data.as_deref())
+        {
+            self.add(path, stat, data.filter(|_| form.with_data));
+        }
     }
 
     fn is_full(&self, form: ScanForm) -> bool {
@@ -169,13 +207,17 @@ impl ScanPage {
 }
 
 impl ScanFilter {
+    /// The comparisons that the name of a node may take.
+    fn work(&self, path: &str) -> usize {
+        self.name.as_ref().map_or(0, |pattern| pattern.work(last_name(path)))
+    }
+
     fn fits(&self, path: &str, node: &StatView, data: Option<&[u8]>) -> bool {
-        let name = path.rsplit('/').next().unwrap_or_default();
         let data = data.unwrap_or_default();
-        self.name.as_ref().is_none_or(|pattern| pattern.fits(name))
+        self.name.as_ref().is_none_or(|pattern| pattern.fits(last_name(path)))
             && self.larger.is_none_or(|bytes| data.len() > bytes)
             && (!self.is_ephemeral || is_ephemeral(node))
-            && self.data.as_ref().is_none_or(|part| contains(data, part))
+            && self.data.as_ref().is_none_or(|part| memmem::find(data, part).is_some())
     }
 }
 
@@ -183,34 +225,40 @@ fn is_ephemeral(node: &StatView) -> bool {
     matches!(node.lifetime, Lifetime::Session(_))
 }
 
-/// Whether the bytes hold this part, which is not empty.
-fn contains(bytes: &[u8], part: &[u8]) -> bool {
-    let Some(&first) = part.first() else { return true };
-    let mut rest = bytes;
-    while let Some(at) = rest.iter().position(|&byte| byte == first) {
-        rest = &rest[at..];
-        if rest.starts_with(part) {
-            return true;
-        }
-        rest = &rest[1..];
-    }
-    false
+/// The name of a node.
+fn last_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
+    use zebu_proto::{Stat, Zxid};
+
     use super::*;
 
+    fn visit(page: &mut ScanPage, path: &str, filter: &ScanFilter) -> WalkStep {
+        let form = ScanForm { with_data: false, with_acl: false, groups: false, items: 10, visits: 100 };
+        let stat = StatView { stat: Stat::default(), lifetime: Lifetime::Persistent, zxid: Zxid(1) };
+        page.visit(&WalkedNode { path, shown: Some((stat, None)) }, filter, form)
+    }
+
+    /// The lock that stops writes is held while nodes are visited.
     #[test]
-    fn parts_of_data_are_found() {
-        for (bytes, part, is_in) in [
-            ("aab", "ab", true),
-            ("aaa", "ab", false),
-            ("", "a", false),
-            ("x", "", true),
-            ("ab", "abc", false),
-        ] {
-            assert_eq!(contains(bytes.as_bytes(), part.as_bytes()), is_in, "{bytes} {part}");
-        }
+    fn long_names_are_compared_without_the_lock() {
+        let pattern = NamePattern::parse(&format!("{}b", "a".repeat(100))).unwrap();
+        let filter = ScanFilter { name: Some(pattern), ..ScanFilter::default() };
+        let form = ScanForm { with_data: false, with_acl: false, groups: false, items: 10, visits: 100 };
+        let mut page = ScanPage::default();
+        let long = format!("/{}b", "a".repeat(900_000));
+        assert_eq!(visit(&mut page, &long, &filter), WalkStep::Pause);
+        assert!(page.items.is_empty(), "compared while writes wait");
+        page.end_hold(&filter, form);
+        assert_eq!(page.items.len(), 1);
+
+        let some = format!("/{}", "a".repeat(1000));
+        let steps = (0..100).take_while(|_| visit(&mut page, &some, &filter) == WalkStep::Continue).count();
+        assert!((1..10).contains(&steps), "{steps} long names in one hold");
+        page.end_hold(&filter, form);
+        assert_eq!(visit(&mut page, "/short", &filter), WalkStep::Continue);
     }
 }

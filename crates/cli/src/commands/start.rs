@@ -23,8 +23,8 @@ use crate::server_process::{Identity, LockHolder, ServerFiles};
 const START_GRACE: Duration = Duration::from_secs(1);
 /// A server takes the lock of its data directory before it reads any file there.
 const LOCK_LIMIT: Duration = Duration::from_secs(30);
-/// Lets the server ignore SIGHUP, as nohup does, until it reads its log filter again on this signal. A process
-/// inherits the setting and cannot set it for its child.
+/// Lets the server ignore SIGHUP, as nohup does, until it handles this signal. A process inherits the
+/// setting and cannot set it for its child.
 const IGNORE_HANGUP: &str = "trap '' HUP; exec \"$@\"";
 const POLL: Duration = Duration::from_millis(20);
 

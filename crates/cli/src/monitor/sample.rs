@@ -29,6 +29,8 @@ pub(crate) struct Sample {
     pub(crate) watches: Option<u64>,
     /// Of a leader: followers that are up to date. Only `mntr` tells.
     pub(crate) followers: Option<u64>,
+    /// Voters of the config. Only `mntr` tells.
+    pub(crate) voters: Option<u64>,
     /// Of a leader: observers that are up to date. Only `mntr` tells.
     pub(crate) observers: Option<u64>,
     /// Only the `mntr` of Zebu tells.
@@ -84,6 +86,7 @@ pub(crate) fn take(address: &str, tls: Option<&TlsConnector>) -> Result<Sample, 
     if let Ok(text) = ask(address, "mntr", tls) {
         sample.watches = mntr_number(&text, "zk_watch_count");
         sample.followers = mntr_number(&text, "zk_synced_followers");
+        sample.voters = mntr_number(&text, "zk_quorum_size");
         sample.observers = mntr_number(&text, "zk_synced_observers");
         sample.epoch = mntr_number(&text, "zk_epoch");
         sample.uptime_ms = mntr_number(&text, "zk_uptime");
@@ -131,6 +134,7 @@ fn parse_srvr(text: &str, at: Instant) -> Result<Sample, String> {
         nodes: number("Node count:"),
         watches: None,
         followers: None,
+        voters: None,
         observers: None,
         epoch: None,
         uptime_ms: None,

@@ -116,6 +116,7 @@ mod tests {
             nodes: 42,
             watches: None,
             followers: None,
+            voters: None,
             observers: None,
             epoch: None,
             uptime_ms: None,

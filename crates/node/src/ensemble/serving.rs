@@ -43,8 +43,8 @@ impl Node {
         self.role = self.serving_role(serving, kept, context);
     }
 
-    /// Answers the connect requests that have waited for this role. What was committed together with the
-    /// beginning of the role is applied by now: a client that has seen it would be refused before.
+    /// Answers the connect requests that have waited for this role. The server has applied the transactions
+    /// that were committed while the role began: before, it would refuse a client that has seen them.
     pub(crate) fn answer_kept_connects(&mut self, context: &mut ServeContext<'_, impl Connections>) {
         let Some(member) = self.state.member_mut() else { return };
         for id in std::mem::take(&mut member.kept_connects) {

@@ -151,7 +151,7 @@ fn walk_slice(
         let Some(node) = next else { return Ok(WalkProgress::Done) };
         let path = node.path();
         let shown = walk.may_read(replica, &node).then(|| (StatView::of(&node, zxid), node.data()));
-        bytes += shown.as_ref().and_then(|(_, data)| *data).map_or(0, <[u8]>::len);
+        bytes += path.len() + shown.as_ref().and_then(|(_, data)| *data).map_or(0, <[u8]>::len);
         let step = visit(&WalkedNode { path: &path, shown });
         next = walk.behind(replica, &node, &path);
         walk.last = Some(path);

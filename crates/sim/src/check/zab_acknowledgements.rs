@@ -26,7 +26,7 @@ pub(super) fn note_received(view: &mut ServerView, packet: &Packet) {
     }
 }
 
-/// A voter that becomes an observer without a log keeps its link for a moment, and writes nothing from now on.
+/// A voter that becomes an observer without a log keeps its link for a moment, and writes nothing more.
 pub(super) fn note_activation(checker: &mut Checker, server: usize, list: &EnsembleConfig) {
     let becomes_observer = list.servers.get(&server).is_some_and(|seat| seat.vote == VoteRight::Lacks);
     if becomes_observer && checker.observer_log == ObserverLog::InMemory {

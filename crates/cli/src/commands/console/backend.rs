@@ -106,7 +106,12 @@ async fn answer(
     let name = name.to_owned();
     let auth = if identity.is_some() { CallerAuth::Shown } else { CallerAuth::Missing };
     let login = identity.unwrap_or_else(|| remote.visitor.clone());
-    let body = to_bytes(body, BODY_BYTES_MAX).await.map_err(|_| {
+    let body = tokio::time::timeout(TIME_MAX, to_bytes(body, BODY_BYTES_MAX)).await;
+    let body = body.map_err(|_| {
+        let detail = format!("the body did not come within {} seconds", TIME_MAX.as_secs());
+        Problem::new(StatusCode::REQUEST_TIMEOUT, "BADARGUMENTS", detail)
+    })?;
+    let body = body.map_err(|_| {
         Problem::too_large(format!("the body is longer than {BODY_BYTES_MAX} bytes, or did not come whole"))
     })?;
     let headers = parts.headers;

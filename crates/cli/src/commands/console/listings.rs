@@ -138,7 +138,7 @@ async fn names(call: &RemoteCall, path: &str, pattern: &str, parent: &Stat) -> R
     if pattern.is_empty() {
         return Ok(whole);
     }
-    let compiled = NamePattern::new(pattern);
+    let compiled = NamePattern::parse(pattern)?;
     let names: Vec<Box<str>> = whole.names.iter().filter(|name| compiled.fits(name)).cloned().collect();
     let bytes = names.iter().map(|name| name.len() + size_of::<Box<str>>()).sum();
     let fitting = Arc::new(Names { names, parent: whole.parent, bytes });

@@ -99,7 +99,7 @@ pub(super) async fn scan_tree(call: RemoteCall) -> Result<Response, Problem> {
     let text = |name: &str| arguments.value(name).filter(|value| !value.is_empty());
     let larger = arguments.number("larger", i32::MAX as usize)?.and_then(|bytes| i32::try_from(bytes).ok());
     let filter = WalkFilter {
-        name: text("name").map(NamePattern::new),
+        name: text("name").map(NamePattern::parse).transpose()?,
         data: text("data").map(|part| part.as_bytes().to_vec()),
         larger,
         is_ephemeral: arguments.flag("ephemeral")?,

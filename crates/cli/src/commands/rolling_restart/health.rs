@@ -38,6 +38,24 @@ impl EnsembleLook {
         self.roles.iter().position(|role| role.state.as_ref().is_ok_and(|sample| sample.mode == "leader"))
     }
 
+    /// Whether the voters that are up, without the next server, are a majority. The leader's numbers count:
+    /// servers that are not named here may be down. With two voters or one every restart is an outage.
+    pub(super) fn may_lose(&self, server: usize) -> Result<(), String> {
+        let Some(leader) = self.leader() else { return Ok(()) };
+        let Ok(sample) = &self.roles[leader].state else { return Ok(()) };
+        let (Some(voters), Some(followers)) = (sample.voters, sample.followers) else { return Ok(()) };
+        let is_voter = self.roles[server].state.as_ref().is_ok_and(|sample| sample.mode != "observer");
+        let left = (followers + 1).saturating_sub(u64::from(is_voter));
+        if voters <= 2 || left > voters / 2 {
+            return Ok(());
+        }
+        let up = followers + 1;
+        Err(format!(
+            "{up} of {voters} voters are up: without {} no quorum is left",
+            self.roles[server].address
+        ))
+    }
+
     /// Milliseconds since the start of a server, if it serves and tells.
     pub(super) fn uptime_ms(&self, server: usize) -> Option<u64> {
         self.roles[server].state.as_ref().ok()?.uptime_ms
@@ -109,6 +127,25 @@ mod tests {
             sample.disk.digest_mismatches = Some(1);
         }
         assert!(look(found, &["", ""]).compare_digests().unwrap_err().starts_with("b:1 has found 1"));
+    }
+
+    #[test]
+    fn servers_that_are_not_named_count_for_the_quorum() {
+        let may_lose = |voters, followers, mode: &str| {
+            let mut roles = vec![role("a:1", "leader", "0x2", 0), role("b:1", mode, "0x2", 0)];
+            if let Ok(sample) = &mut roles[0].state {
+                (sample.voters, sample.followers) = (voters, followers);
+            }
+            look(roles, &[]).may_lose(1)
+        };
+        assert_eq!(may_lose(Some(3), Some(2), "follower"), Ok(()));
+        let refused = Err("2 of 3 voters are up: without b:1 no quorum is left".into());
+        assert_eq!(may_lose(Some(3), Some(1), "follower"), refused);
+        assert_eq!(may_lose(Some(3), Some(1), "observer"), Ok(()), "observers have no vote");
+        assert_eq!(may_lose(Some(5), Some(3), "follower"), Ok(()));
+        assert!(may_lose(Some(4), Some(2), "follower").is_err());
+        assert_eq!(may_lose(Some(2), Some(1), "follower"), Ok(()), "an outage in any case");
+        assert_eq!(may_lose(None, Some(1), "follower"), Ok(()), "a leader that does not tell");
     }
 
     #[test]

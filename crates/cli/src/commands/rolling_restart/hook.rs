@@ -1,8 +1,12 @@
 //! The operator's command that restarts one server.
 
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 
 const POLL: Duration = Duration::from_millis(50);
 
@@ -24,6 +28,9 @@ pub(super) fn run(command: &str, limit: Duration) -> Result<(), String> {
         Ok(Some(status)) if status.success() => Ok(()),
         Ok(Some(status)) => Err(format!("the command failed: {status}")),
         Ok(None) => {
+            // Its children must end too: a command that goes on would restart the server later.
+            let group = i32::try_from(child.id()).map(Pid::from_raw);
+            let _ = group.map(|group| killpg(group, Signal::SIGKILL));
             let _ = child.kill();
             let _ = child.wait();
             Err(format!("the command has not ended within {} seconds and was killed", limit.as_secs()))
@@ -33,7 +40,8 @@ pub(super) fn run(command: &str, limit: Duration) -> Result<(), String> {
 }
 
 fn start(command: &str) -> io::Result<Child> {
-    Command::new("sh").arg("-c").arg(command).stdin(Stdio::null()).stdout(io::stderr()).spawn()
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(command).stdin(Stdio::null()).stdout(io::stderr()).process_group(0).spawn()
 }
 
 fn await_end(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
@@ -64,5 +72,23 @@ mod tests {
         assert_eq!(run("true", limit), Ok(()));
         assert!(run("exit 3", limit).unwrap_err().contains('3'));
         assert!(run("sleep 600", Duration::ZERO).unwrap_err().contains("was killed"));
+    }
+
+    #[test]
+    fn the_children_of_a_killed_command_end() {
+        let home = tempfile::tempdir().unwrap();
+        let (pid, late) = (home.path().join("pid"), home.path().join("late"));
+        let child = format!("(echo started; sleep 600; echo late) >{}", late.display());
+        let command = format!("{child} & echo $! >{}; wait", pid.display());
+        let killed = std::thread::spawn(move || run(&command, Duration::from_secs(2)));
+        assert!(killed.join().unwrap().unwrap_err().contains("was killed"));
+        let child = std::fs::read_to_string(&pid).unwrap();
+        let status = std::path::PathBuf::from(format!("/proc/{}/stat", child.trim()));
+        let is_over = || std::fs::read_to_string(&status).map_or(true, |text| text.contains(") Z "));
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !is_over() {
+            assert!(Instant::now() < deadline, "the child goes on");
+            std::thread::sleep(POLL);
+        }
     }
 }

@@ -35,8 +35,8 @@ Examples:
       --restart-command 'ssh {host} systemctl restart zebu'
   zebu rolling-restart zk1:2181,zk2:2181,zk3:2181 --json --restart-command './restart.sh {server}'
 
-Each server in turn, the leader last: wait until all servers serve, one leads and none is far behind; let the server \
-send its clients to the others; run the command; wait again; compare the digests of the trees. The first problem stops \
+Each server in turn, the leader last: wait until all servers serve, one leads, none is far behind, and the other \
+voters are a majority, those that are not named too; let the server send its clients to the others; run the command; wait again; compare the digests of the trees. The first problem stops \
 it, and the servers that are left keep running as they are.
 The command gets the server for {host}, {port} and {server} (host:port), runs in a shell and must restart the server. \
 With --admin-port the server is drained before, by its admin server; without it, the stop of the command drains \
@@ -223,6 +223,7 @@ impl Restarter {
         let mut remaining: Vec<usize> = (0..self.servers.len()).collect();
         while let Some(server) = next_server(&remaining, look.leader()) {
             remaining.retain(|&other| other != server);
+            look.may_lose(server).map_err(Problem::new)?;
             let role = if Some(server) == look.leader() { "the leader" } else { "no leader" };
             let drain = if self.admin.is_some() { "drain, then " } else { "" };
             let text = format!("would be restarted ({role}): {drain}{}", self.commands[server]);
@@ -243,6 +244,7 @@ impl Restarter {
         self.compare(&look)?;
         while let Some(server) = next_server(&remaining, look.leader()) {
             remaining.retain(|&other| other != server);
+            self.await_health(|look| look.may_lose(server))?;
             look = self.restart(server)?;
             self.compare(&look)?;
             let text = format!("restarted; {} of {} servers are left", remaining.len(), self.servers.len());
