@@ -302,6 +302,13 @@ pub struct TlsConnector {
     inner: tokio_rustls::TlsConnector,
 }
 
+impl TlsConnector {
+    /// Whether servers see a certificate of this client.
+    pub fn has_certificate(&self) -> bool {
+        self.inner.config().client_auth_cert_resolver.has_certs()
+    }
+}
+
 impl std::fmt::Debug for TlsConnector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Keys must not appear in logs.

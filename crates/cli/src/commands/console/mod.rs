@@ -5,6 +5,7 @@
 
 mod backend;
 mod client_error;
+mod door;
 mod events;
 mod listings;
 mod nodes;
@@ -22,6 +23,7 @@ use zebu_client::ServerList;
 use zebu_console::ConsoleAccess;
 
 use self::backend::RemoteBackend;
+use self::door::Door;
 use self::remote::Remote;
 use crate::console::{print_error, print_line};
 use crate::protection::ProtectionArguments;
@@ -36,6 +38,7 @@ Examples:
 
 Nodes, search, recipes and changes use the client protocol. Numbers, sessions and watches use the four-letter words srvr, \
 mntr, cons, dump, wchp, wchs, wchc and hash, as far as 4lw.commands.whitelist of the servers names them.
+With a certificate or a SASL user the printed address has a token: other accounts of this machine do not know it.
 The console of a Zebu server (admin port) shows more: history, hottest paths, roles over time, work on servers.")]
 pub(crate) struct Console {
     /// The servers: host:port, several joined by commas
@@ -77,8 +80,8 @@ impl Console {
         let access = if self.read_only { ConsoleAccess::ReadOnly } else { ConsoleAccess::ReadWrite };
         runtime.block_on(async {
             let served = async {
-                let remote =
-                    Remote::start(&self.server, protection, access).map_err(|error| error.to_string())?;
+                let remote = Remote::start(&self.server, protection.clone(), access)
+                    .map_err(|error| error.to_string())?;
                 let router = zebu_console::console_router(RemoteBackend::new(remote))
                     .map_err(|error| error.to_string())?;
                 let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), self.port);
@@ -86,7 +89,13 @@ impl Console {
                     .await
                     .map_err(|error| format!("{address}: {error}; --port chooses another one"))?;
                 let address = port.address().map_err(|error| error.to_string())?;
-                print_line(format!("the console of {} is at http://{address}/console/", self.server));
+                let door = Door::of(&protection, address).map_err(|error| error.to_string())?;
+                let query = door.as_ref().map(Door::query).unwrap_or_default();
+                let router = match door {
+                    Some(door) => door.protect(router),
+                    None => router,
+                };
+                print_line(format!("the console of {} is at http://{address}/console/{query}", self.server));
                 tokio::select! {
                     () = port.serve(router) => Ok(()),
                     ended = tokio::signal::ctrl_c() => ended.map_err(|error| error.to_string()),

@@ -5,8 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use rustix::process::{Pid, Signal, kill_process_group};
 
 const POLL: Duration = Duration::from_millis(50);
 
@@ -29,8 +28,7 @@ pub(super) fn run(command: &str, limit: Duration) -> Result<(), String> {
         Ok(Some(status)) => Err(format!("the command failed: {status}")),
         Ok(None) => {
             // Its children must end too: a command that goes on would restart the server later.
-            let group = i32::try_from(child.id()).map(Pid::from_raw);
-            let _ = group.map(|group| killpg(group, Signal::SIGKILL));
+            let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
             let _ = child.kill();
             let _ = child.wait();
             Err(format!("the command has not ended within {} seconds and was killed", limit.as_secs()))
