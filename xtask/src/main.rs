@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod bench;
+mod changelog;
 mod checks;
 mod crash_states;
 mod deny;
