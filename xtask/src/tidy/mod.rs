@@ -17,7 +17,7 @@ mod direction;
 mod language;
 mod length;
 mod links;
-mod metadata;
+pub(crate) mod metadata;
 mod opening;
 mod paths;
 mod purity;
@@ -65,9 +65,14 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let root = project_root();
     let texts = read_texts(&root)?;
     let sources = rust_sources(&texts);
-    let crates = metadata::read()?;
+    let metadata = metadata::ask_cargo()?;
+    let crates = metadata::read(&metadata)?;
 
     let mut violations = direction::check(&crates);
+    for flaw in crate::publish::manifest::check(&metadata)? {
+        violations.push(Violation::new(format!("{} (Cargo.toml)", flaw.package), flaw.what, flaw.why));
+    }
+    violations.extend(dependencies::check(&crates));
     violations.extend(changelog_violations(&texts));
     violations.extend(type_names::check(&sources));
     violations.extend(length::check(&sources, &ratchet(&root, length::RATCHET_FILE)?));
