@@ -1,6 +1,7 @@
 //! `verify` and `fix`: which checks a change must pass, and which of them can mend the source themselves.
 
 use crate::deny;
+use crate::publish;
 use crate::step::{cargo, run};
 use crate::tidy;
 
@@ -14,6 +15,8 @@ pub(crate) fn verify() -> anyhow::Result<()> {
     tidy::run()?;
     println!("== deny");
     deny::run()?;
+    println!("== packages");
+    publish::run(&publish::Arguments::check_only())?;
     run("clippy", &mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
     run("docs", cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     run("tests", &mut cargo(&["test", "--workspace"]))?;

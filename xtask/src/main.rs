@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod bench;
+mod changelog;
 mod checks;
 mod crash_states;
 mod deny;
@@ -15,6 +16,7 @@ mod docs;
 mod error_arms;
 mod interop;
 mod mutants;
+mod publish;
 mod step;
 mod tidy;
 
@@ -39,6 +41,8 @@ enum Chore {
     Docs(docs::Arguments),
     /// The files of a release: binary, manual pages, archive, Debian packages
     Dist(dist::Arguments),
+    /// The packages of all published crates, as cargo publish would send them
+    Publish(publish::Arguments),
     /// Clients that we did not write, against a running server
     Interop(interop::Arguments),
     /// Power failures at every moment, each state recovered and judged
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
         Chore::Deny => deny::run(),
         Chore::Docs(arguments) => docs::run(&arguments),
         Chore::Dist(arguments) => dist::run(&arguments),
+        Chore::Publish(arguments) => publish::run(&arguments),
         Chore::Interop(arguments) => interop::run(&arguments),
         Chore::CrashStates(arguments) => crash_states::look(&arguments),
         Chore::Mutants(arguments) => mutants::run(&arguments),

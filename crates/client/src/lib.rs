@@ -30,6 +30,77 @@
 //!   [`Client::ready_or_unreachable`] returns an error when every server has failed.
 //!
 //! The protocol itself is in [`core`], without sockets, clock or tasks.
+//!
+//! # Where to find a call
+//!
+//! | Purpose | Calls |
+//! |---|---|
+//! | read | [`get`], [`exists`], [`children`], [`multi_read`] |
+//! | write | [`create`], [`set`], [`delete`], [`transaction`] |
+//! | watch once | [`Get::watched`], [`Exists::watched`], [`Children::watched`] |
+//! | persistent watches | [`watch`] |
+//! | long lists | [`Children::pages`], [`scan`] |
+//! | fresh reads | [`sync`], [`Get::linearizable`], [`Get::fresher_than`] |
+//! | committed transactions in order | [`feed`] |
+//! | access control | [`get_acl`], [`set_acl`], [`add_auth`] |
+//! | members of the ensemble | [`config`], [`watch_config`], [`reconfigure`] |
+//!
+//! [`get`]: Client::get
+//! [`exists`]: Client::exists
+//! [`children`]: Client::children
+//! [`multi_read`]: Client::multi_read
+//! [`create`]: Client::create
+//! [`set`]: Client::set
+//! [`delete`]: Client::delete
+//! [`transaction`]: Client::transaction
+//! [`watch`]: Client::watch
+//! [`scan`]: Client::scan
+//! [`sync`]: Client::sync
+//! [`feed`]: Client::feed
+//! [`get_acl`]: Client::get_acl
+//! [`set_acl`]: Client::set_acl
+//! [`add_auth`]: Client::add_auth
+//! [`config`]: Client::config
+//! [`watch_config`]: Client::watch_config
+//! [`reconfigure`]: Client::reconfigure
+//!
+//! # Runtime
+//!
+//! The client needs a tokio runtime with IO and time; a current-thread runtime is enough. It spawns one task
+//! per session, and that task owns the connection. A runtime that ends takes the task along: the session then
+//! expires after its timeout. Call [`Client::close`] before the runtime ends.
+//!
+//! # Errors
+//!
+//! [`Error::kind`] has the reason as an [`ErrorKind`]. Two questions decide what a program does next:
+//!
+//! - [`Error::code`]: the server's [`ErrorCode`], for example [`ErrorCode::NoNode`]. The call had no effect.
+//! - [`Error::is_ambiguous`]: the request was sent without a reply. A write was carried out once or not at
+//!   all.
+//!
+//! The [`Retry`] of the client or of the call repeats what is safe to repeat. The enums of errors are
+//! `#[non_exhaustive]`, so that new reasons can be added.
+//!
+//! # Cancellation
+//!
+//! Every future can be dropped at any time, and the session goes on. Dropping a future does not cancel its
+//! call: a request that was queued or sent is carried out as long as the server replies. A protected create
+//! whose future is dropped is removed in the background.
+//!
+//! # Features
+//!
+//! | Feature | Default | Effect |
+//! |---|---|---|
+//! | `kerberos` | off | `SaslLogin::kerberos` (GSSAPI); links the system's library |
+//!
+//! TLS, by rustls with ring, and SASL DIGEST-MD5 are always there.
+//!
+//! # Versions
+//!
+//! The crate follows Semantic Versioning. Before 1.0.0 the interface may change between minor versions, and
+//! the changelog lists each change; patch versions change nothing that compiles. The interface contains types
+//! of `bytes`, `futures-core` (streams) and `tokio` (`watch` receivers); a new major version of one of them
+//! needs a new minor version here. The minimum Rust version is 1.90. It rises only with a minor version.
 
 pub mod api;
 pub mod core;
@@ -48,6 +119,11 @@ pub use crate::core::{
 pub use crate::net::{
     ConnectionFailure, ConnectionFailures, Connector, HostNames, TcpConnector, Tls, TlsConnector, TlsError,
 };
+
+/// Compiles the page of the package as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct ClientReadme;
 
 #[cfg(test)]
 mod tests {

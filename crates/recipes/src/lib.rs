@@ -25,6 +25,44 @@
 //! - Names and contents of nodes are those of Curator or Kazoo, so that programs in several languages can
 //!   share them. A recipe refuses a directory with nodes of an incompatible layout.
 //! - Every failure reaches the caller; no background task fails silently.
+//!
+//! # Recipes
+//!
+//! | Purpose | Types |
+//! |---|---|
+//! | locks | [`Mutex`], [`RwLock`], [`Semaphore`], [`SemaphoreMutex`], [`SimpleLock`], [`acquire_all`] |
+//! | elections | [`LeaderLatch`], [`LeaderSelector`], [`SimpleElection`] |
+//! | barriers | [`Barrier`], [`DoubleBarrier`] |
+//! | values | [`SharedValue`], [`SharedCount`], [`AtomicValue`], [`AtomicLong`], [`UniqueIds`] |
+//! | queues | [`DistributedQueue`] |
+//! | caches and configuration | [`Cache`], [`JsonConfig`] |
+//! | long-lived nodes | [`PersistentNode`], [`SessionFile`], [`TtlNode`] |
+//! | membership | [`GroupMember`], [`Party`], [`Partitioner`] |
+//! | discovery | [`ServiceDiscovery`], [`ServiceProvider`] |
+//! | two-phase commit | [`CommitCoordinator`], [`CommitParticipant`] |
+//!
+//! Guards of locks, permits and terms of leadership implement [`Ownership`]: they report the loss, give
+//! fencing tokens, and bind transactions to the ownership ([`Fenced`]).
+//!
+//! # Errors
+//!
+//! [`RecipeError`] is a refusal by a server, a closed client, lost ownership or invalid arguments. A lost
+//! connection is no error. Calls that do not wait for other contenders (`try_…`) fail with
+//! [`RecipeError::Unreachable`] if no server replies within the client's connection timeout.
+//!
+//! # Cancellation
+//!
+//! A dropped future leaves its queue: its nodes are deleted in the background, even if a create was in
+//! flight. The deletes need the runtime and the session. `release().await` returns after the reply of the
+//! ensemble.
+//!
+//! # Runtime, features and versions
+//!
+//! Recipes run on the tokio runtime of their client. The crate has no features. It follows Semantic
+//! Versioning: before 1.0.0 the interface may change between minor versions, and the changelog lists each
+//! change. Layouts of nodes do not change, because programs of different versions share them. The minimum
+//! Rust version is 1.90; it rises only with a minor version. The interface contains types of `zebu-client`,
+//! `bytes`, `serde`, `tokio` and `tokio-util`.
 
 mod barrier;
 mod cache;
@@ -58,6 +96,11 @@ pub use ownership::{
 };
 pub use queue::*;
 pub use value::*;
+
+/// Compiles the page of the package as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct RecipesReadme;
 
 /// Compiles the user page as a test.
 #[cfg(doctest)]

@@ -38,6 +38,8 @@ const LOGBACK: &str = r#"<configuration>
 #[derive(Clone, Debug)]
 pub(super) enum Server {
     Zebu(PathBuf),
+    /// Zebu as it was released before.
+    PreviousZebu(PathBuf),
     Apache(Edition),
 }
 
@@ -45,13 +47,14 @@ impl Server {
     pub(super) fn name(&self) -> String {
         match self {
             Server::Zebu(_) => "Zebu".to_owned(),
+            Server::PreviousZebu(_) => "the previous Zebu".to_owned(),
             Server::Apache(edition) => edition.to_string(),
         }
     }
 
     /// The words of its log count.
     pub(super) fn is_zebu(&self) -> bool {
-        matches!(self, Server::Zebu(_))
+        matches!(self, Server::Zebu(_) | Server::PreviousZebu(_))
     }
 }
 
@@ -188,7 +191,7 @@ impl Fleet {
         let seat = &mut self.seats[index];
         ensure!(seat.child.is_none(), "member {} runs already", index + 1);
         let launch = match &seat.server {
-            Server::Zebu(binary) => Launch::zebu(binary.clone()),
+            Server::Zebu(binary) | Server::PreviousZebu(binary) => Launch::zebu(binary.clone()),
             Server::Apache(edition) => edition.launch()?,
         };
         let log = File::options().create(true).append(true).open(&seat.log)?;
@@ -245,7 +248,7 @@ impl Fleet {
     /// SNAP.
     fn properties(&self, index: usize) -> Vec<String> {
         let mut words = match &self.seats[index].server {
-            Server::Zebu(_) => Vec::new(),
+            Server::Zebu(_) | Server::PreviousZebu(_) => Vec::new(),
             Server::Apache(_) => vec![
                 "-Dzookeeper.snapshotSizeFactor=-1".to_owned(),
                 format!("-Dlogback.configurationFile={}", self.home.join("logback.xml").display()),
@@ -311,7 +314,9 @@ impl Fleet {
         loop {
             let up: Vec<usize> = (0..self.len()).filter(|&index| self.is_up(index)).collect();
             let modes: Vec<_> = up.iter().map(|&index| self.mode(index)).collect();
-            let mut leaders = up.iter().zip(&modes).filter(|(_, mode)| mode.as_deref() == Some("leader"));
+            // A single server leads nothing.
+            let primary = if self.len() == 1 { "standalone" } else { "leader" };
+            let mut leaders = up.iter().zip(&modes).filter(|(_, mode)| mode.as_deref() == Some(primary));
             if let (Some((leader, _)), None) = (leaders.next(), leaders.next())
                 && modes.iter().all(Option::is_some)
             {
@@ -376,8 +381,13 @@ impl Fleet {
     /// Gives all that one member knows to another one, in place of what it knew.
     pub(super) fn copy_knowledge(&self, from: usize, to: usize) -> Result<()> {
         self.empty(to)?;
+        self.fill(to, self, from)
+    }
+
+    /// Copies the files of a stopped server of any fleet into an empty seat.
+    pub(super) fn fill(&self, to: usize, fleet: &Fleet, from: usize) -> Result<()> {
         fs::create_dir_all(self.version_2(to))?;
-        for entry in fs::read_dir(self.version_2(from))? {
+        for entry in fs::read_dir(fleet.version_2(from))? {
             let entry = entry?;
             if entry.file_type()?.is_file() {
                 fs::copy(entry.path(), self.version_2(to).join(entry.file_name()))?;

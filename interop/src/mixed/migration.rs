@@ -78,7 +78,12 @@ pub(super) fn order(fleet: &Fleet) -> Result<Vec<usize>> {
 }
 
 /// One server is replaced; says what happened.
-async fn change_hands(fleet: &mut Fleet, index: usize, next: &Server, writers: &[Writer]) -> Result<String> {
+pub(super) async fn change_hands(
+    fleet: &mut Fleet,
+    index: usize,
+    next: &Server,
+    writers: &[Writer],
+) -> Result<String> {
     let mode = fleet.mode(index).context("the server to be replaced does not serve")?;
     let before: usize = writers.iter().map(Writer::acknowledged).sum();
     let old = fleet.server(index).name();

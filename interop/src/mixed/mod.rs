@@ -14,6 +14,7 @@ mod protected;
 mod rolling;
 mod seen;
 mod table;
+mod upgrade;
 mod writes;
 
 use std::path::PathBuf;
@@ -40,6 +41,9 @@ pub(crate) struct Arguments {
     /// Releases to migrate from and back to
     #[arg(long, value_name = "EDITION", value_delimiter = ',')]
     migrate: Vec<String>,
+    /// The previous Zebu, a binary or a git revision, to upgrade from and to go back to; `ZEBU_PREVIOUS` wins
+    #[arg(long, value_name = "BINARY or REVISION")]
+    upgrade_from: Option<String>,
     /// Releases for ensembles with SASL and TLS between the servers
     #[arg(long, value_name = "EDITION", value_delimiter = ',')]
     protected: Vec<String>,
@@ -114,6 +118,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         let home = Home::new(arguments, &format!("migration-{}", edition.number()))?;
         println!("== {edition}: there and back");
         if let Err(fault) = runtime.block_on(migration::run(&home.path, &edition, &tested)) {
+            println!("{fault:#}");
+            ending = Ending::Bad;
+        }
+    }
+    if let Some(previous) = &arguments.upgrade_from {
+        let previous = Server::PreviousZebu(upgrade::Previous::choose(previous).binary()?);
+        let home = Home::new(arguments, "upgrade")?;
+        println!("== upgrade and downgrade");
+        if let Err(fault) = runtime.block_on(upgrade::run(&home.path, &previous, &tested)) {
             println!("{fault:#}");
             ending = Ending::Bad;
         }

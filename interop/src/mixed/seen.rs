@@ -64,7 +64,7 @@ impl fmt::Display for Seen {
 pub(super) fn received(fleet: &Fleet, index: usize, mark: u64) -> Result<Seen> {
     let text = fleet.log_since(index, mark)?;
     Ok(match fleet.server(index) {
-        Server::Zebu(_) => Seen::count(&text, zebu_received),
+        Server::Zebu(_) | Server::PreviousZebu(_) => Seen::count(&text, zebu_received),
         Server::Apache(_) => Seen::count(&text, apache_received),
     })
 }
@@ -73,7 +73,7 @@ pub(super) fn received(fleet: &Fleet, index: usize, mark: u64) -> Result<Seen> {
 pub(super) fn sent(fleet: &Fleet, index: usize, mark: u64) -> Result<Seen> {
     let text = fleet.log_since(index, mark)?;
     Ok(match fleet.server(index) {
-        Server::Zebu(_) => Seen::count(&text, zebu_sent),
+        Server::Zebu(_) | Server::PreviousZebu(_) => Seen::count(&text, zebu_sent),
         Server::Apache(_) => Seen::count(&text, apache_sent),
     })
 }

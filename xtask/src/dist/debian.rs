@@ -7,13 +7,44 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 
-use super::{Release, output};
+use super::{Release, debian_changelog, output};
+use crate::changelog;
 use crate::step::{self, project_root};
 
-const MAINTAINER: &str = "The Zebu authors <zebu@localhost>";
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
+
+/// The person or group that answers for packages: `NAME <ADDRESS>`. The project has no address of its own, so
+/// the builder of the packages names one.
+pub(super) struct Maintainer(String);
+
+impl Maintainer {
+    /// The given one, or the one of Debian's variables.
+    pub(super) fn find(given: Option<&str>) -> anyhow::Result<Maintainer> {
+        let of_variables = || {
+            let name = std::env::var("DEBFULLNAME").ok()?;
+            Some(format!("{name} <{}>", std::env::var("DEBEMAIL").ok()?))
+        };
+        match given.map(str::to_owned).or_else(of_variables) {
+            Some(text) => Maintainer::read(&text),
+            None => bail!(
+                "packages need a maintainer: --maintainer \"NAME <ADDRESS>\", or DEBFULLNAME and DEBEMAIL"
+            ),
+        }
+    }
+
+    fn read(text: &str) -> anyhow::Result<Maintainer> {
+        let parts = text.split_once(" <").and_then(|(name, rest)| Some((name, rest.strip_suffix('>')?)));
+        let Some((name, address)) = parts else { bail!("{text:?} is not of the form NAME <ADDRESS>") };
+        let Some((user, host)) = address.split_once('@') else { bail!("{address:?} is no mail address") };
+        let is_plain = |part: &str| !part.is_empty() && !part.contains(['<', '>', '@', ' ', '\n']);
+        ensure!(!name.trim().is_empty() && !name.contains(['<', '>', '\n']), "{text:?} has no plain name");
+        ensure!(is_plain(user) && is_plain(host), "{address:?} is no mail address");
+        ensure!(host.contains('.'), "{address:?}: mail to {host} reaches no maintainer");
+        Ok(Maintainer(text.to_owned()))
+    }
+}
 
 /// A package on its way: files below a directory.
 struct PackageTree {
@@ -72,35 +103,24 @@ impl PackageTree {
     }
 
     /// The files that every package has.
-    fn add_documents(&self, release: &Release) -> anyhow::Result<()> {
+    fn add_documents(&self, release: &Release, maintainer: &Maintainer) -> anyhow::Result<()> {
         let documents = format!("usr/share/doc/{}", self.name);
         self.add(
             &format!("{documents}/copyright"),
             &project_root().join("packaging/debian/copyright"),
             0o644,
         )?;
-        let date = output(
-            Command::new("date")
-                .args(["--utc", "--rfc-email", "--date"])
-                .arg(format!("@{}", release.source_date)),
-        )?;
-        let text = format!(
-            "zebu ({}) unstable; urgency=medium\n\n  * See https://keepachangelog.com entries in CHANGELOG.md of the \
-             sources.\n\n -- {MAINTAINER}  {date}\n",
-            release.version
-        );
+        let source = project_root().join(changelog::FILE);
+        let source =
+            fs::read_to_string(&source).with_context(|| format!("cannot read {}", source.display()))?;
+        let text = debian_changelog::write(&source, &release.version, &maintainer.0)?;
         let path = release.out.join("debian/changelog");
         fs::write(&path, text)?;
         self.add_compressed(&format!("{documents}/changelog.gz"), &path)
     }
 
     fn build(self, release: &Release, control: &str) -> anyhow::Result<()> {
-        let kibibytes = output(
-            Command::new("du")
-                .args(["--summarize", "--apparent-size", "--block-size=1024"])
-                .arg(&self.directory),
-        )?;
-        let size = kibibytes.split_whitespace().next().unwrap_or("0");
+        let size = installed_kibibytes(&self.directory)?;
         let control = control.replace("Priority:", &format!("Installed-Size: {size}\nPriority:"));
         self.add_text("DEBIAN/control", &control, 0o644)?;
         self.add_checksums()?;
@@ -123,21 +143,40 @@ impl PackageTree {
     }
 }
 
+/// The size that Debian's tools write: files in whole KiB, and one KiB for everything else. `du` would tell
+/// the file system apart.
+fn installed_kibibytes(directory: &Path) -> anyhow::Result<u64> {
+    let mut size = 0;
+    let mut directories = vec![directory.to_path_buf()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory)? {
+            let entry = entry?;
+            let metadata = entry.metadata()?;
+            size += if metadata.is_file() { metadata.len().div_ceil(1024) } else { 1 };
+            if metadata.is_dir() && entry.file_name() != "DEBIAN" {
+                directories.push(entry.path());
+            }
+        }
+    }
+    Ok(size)
+}
+
 /// Builds both packages.
-pub(super) fn build_packages(release: &Release) -> anyhow::Result<()> {
+pub(super) fn build_packages(release: &Release, maintainer: &Maintainer) -> anyhow::Result<Vec<PathBuf>> {
     let architecture = output(Command::new("dpkg").arg("--print-architecture"))?;
-    build_program(release, &architecture)?;
-    build_server(release)?;
+    build_program(release, &architecture, maintainer)?;
+    build_server(release, maintainer)?;
+    let mut packages = Vec::new();
     for name in ["zebu", "zebu-server"] {
         let of = if name == "zebu" { architecture.as_str() } else { "all" };
         let path = release.out.join(format!("{name}_{}_{of}.deb", release.version));
         ensure!(path.is_file(), "{} was not built", path.display());
-        println!("{}", path.display());
+        packages.push(path);
     }
-    Ok(())
+    Ok(packages)
 }
 
-fn build_program(release: &Release, architecture: &str) -> anyhow::Result<()> {
+fn build_program(release: &Release, architecture: &str, maintainer: &Maintainer) -> anyhow::Result<()> {
     let tree = PackageTree::new("zebu", release)?;
     let arranged = |path: &str| release.directory.join(path);
     tree.add("usr/bin/zebu", &arranged("bin/zebu"), 0o755)?;
@@ -164,10 +203,10 @@ fn build_program(release: &Release, architecture: &str) -> anyhow::Result<()> {
          # The scripts of ZooKeeper have these names.\nzebu: script-with-language-extension *\n",
         0o644,
     )?;
-    tree.add_documents(release)?;
+    tree.add_documents(release, maintainer)?;
     let depends = libraries(&arranged("bin/zebu"))?;
     let mut control = format!("Package: zebu\nVersion: {}\nArchitecture: {architecture}\n", release.version);
-    let _ = write!(control, "Maintainer: {MAINTAINER}\n{depends}Section: net\nPriority: optional\n");
+    let _ = write!(control, "Maintainer: {}\n{depends}Section: net\nPriority: optional\n", maintainer.0);
     control.push_str(
         "Description: coordination service in the place of Apache ZooKeeper\n Zebu speaks the protocol of Apache \
          ZooKeeper, reads its files and its\n configuration. This package has the program: server, shell and tools.\n \
@@ -191,7 +230,7 @@ fn libraries(binary: &Path) -> anyhow::Result<String> {
     })
 }
 
-fn build_server(release: &Release) -> anyhow::Result<()> {
+fn build_server(release: &Release, maintainer: &Maintainer) -> anyhow::Result<()> {
     let tree = PackageTree::new("zebu-server", release)?;
     let packaging = project_root().join("packaging");
     tree.add("lib/systemd/system/zebu.service", &packaging.join("systemd/zebu.service"), 0o644)?;
@@ -208,10 +247,10 @@ fn build_server(release: &Release) -> anyhow::Result<()> {
         0o644,
     )?;
     tree.add_text("DEBIAN/conffiles", "/etc/zookeeper/conf_zebu/zoo.cfg\n", 0o644)?;
-    tree.add_documents(release)?;
-    let version = &release.version;
+    tree.add_documents(release, maintainer)?;
+    let (version, maintainer) = (&release.version, &maintainer.0);
     let control = format!(
-        "Package: zebu-server\nSource: zebu\nVersion: {version}\nArchitecture: all\nMaintainer: {MAINTAINER}\n\
+        "Package: zebu-server\nSource: zebu\nVersion: {version}\nArchitecture: all\nMaintainer: {maintainer}\n\
          Pre-Depends: init-system-helpers (>= 1.54~)\nDepends: zebu (= {version}), adduser\n\
          Conflicts: zookeeperd\nReplaces: zookeeperd\nProvides: zookeeperd\nSection: net\nPriority: optional\n\
          Description: Zebu as a service, in the place of zookeeperd\n The unit zebu.service serves with \
@@ -219,4 +258,28 @@ fn build_server(release: &Release) -> anyhow::Result<()> {
          stays when\n this package is removed or purged.\n"
     );
     tree.build(release, &control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_maintainer_can_be_reached() {
+        for good in ["A B <a@b.example>", "The Team <team@lists.b.example>"] {
+            assert_eq!(Maintainer::read(good).unwrap().0, good);
+        }
+        for bad in ["A B", "<a@b.example>", "A <a>", "A <a@localhost>", "A <a@b.example", "A <a@b c.example>"]
+        {
+            assert!(Maintainer::read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sizes_do_not_depend_on_the_file_system() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir_all(directory.path().join("usr/bin")).unwrap();
+        fs::write(directory.path().join("usr/bin/zebu"), vec![0; 1025]).unwrap();
+        assert_eq!(installed_kibibytes(directory.path()).unwrap(), 4);
+    }
 }

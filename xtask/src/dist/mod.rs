@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: the files of a release: binary, manual pages, completions, archive, packages for
-//! Debian. It builds and arranges files; nothing is published.
+//! `cargo xtask dist`: the files of a release: binary, manual pages, completions, archive, bill of materials,
+//! checksums, packages for Debian. It builds and arranges files; nothing is published.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -11,9 +11,30 @@ use clap::Args;
 
 use crate::step::{self, project_root, target_directory};
 
+mod archive;
+mod build_paths;
+mod checksums;
 mod debian;
+mod debian_changelog;
+mod sbom;
+
+use debian::Maintainer;
 
 const SHELLS: [(&str, &str); 3] = [("bash", "zebu"), ("zsh", "_zebu"), ("fish", "zebu.fish")];
+
+/// Files of the project that the archive has at its top. With the container files it is a build context.
+const FILES: [&str; 7] = [
+    "LICENSE",
+    "README.md",
+    "CHANGELOG.md",
+    "packaging/systemd/zebu.service",
+    "packaging/container/Containerfile",
+    "packaging/container/Containerfile.debian",
+    "packaging/container/compose.yaml",
+];
+
+/// The name of the bill of materials.
+const BILL: &str = "sbom.cdx.json";
 
 /// Directories of the official image, of Bitnami's and of Confluent's.
 const CONTAINER_DIRECTORIES: [&str; 9] = [
@@ -37,6 +58,12 @@ pub(crate) struct Arguments {
     /// Packages for Debian too, by dpkg-deb
     #[arg(long)]
     deb: bool,
+    /// The maintainer that the packages name: "NAME <ADDRESS>" [default: DEBFULLNAME and DEBEMAIL]
+    #[arg(long, value_name = "MAINTAINER")]
+    maintainer: Option<String>,
+    /// Make the files a second time from the same binary and compare them byte by byte
+    #[arg(long)]
+    check: bool,
     /// Use this binary instead of a build
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
@@ -58,20 +85,77 @@ pub(crate) struct Release {
 /// Makes the files.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let out = arguments.out.clone().unwrap_or_else(|| target_directory().join("dist"));
-    std::fs::create_dir_all(&out).with_context(|| format!("{} cannot be made", out.display()))?;
+    let maintainer =
+        if arguments.deb { Some(Maintainer::find(arguments.maintainer.as_deref())?) } else { None };
+    let source_date = source_date();
+    let replacements = build_paths::replacements();
     let binary = match &arguments.binary {
         Some(path) => path.clone(),
-        None => build(arguments.is_static)?,
+        None => build(arguments.is_static, &source_date, &replacements)?,
     };
-    let release = arrange(&binary, &out)?;
-    archive(&release)?;
-    if arguments.deb {
-        debian::build_packages(&release)?;
+    let names = make(&binary, &out, &source_date, maintainer.as_ref())?;
+    let zebu = out.join(directory_name()).join("bin/zebu");
+    if arguments.binary.is_none() {
+        build_paths::ensure_absent(&zebu, &replacements)?;
+    } else {
+        for path in build_paths::named_in(&zebu, &replacements)? {
+            println!("note: the given binary names {}; a build by this chore does not", path.display());
+        }
+    }
+    if arguments.check {
+        let again = out.join("again");
+        make(&binary, &again, &source_date, maintainer.as_ref())?;
+        for name in &names {
+            archive::ensure_equal(&out.join(name), &again.join(name))?;
+        }
+        std::fs::remove_dir_all(&again)?;
+        println!("the same files again: {} files are equal byte by byte", names.len());
     }
     Ok(())
 }
 
-fn build(is_static: bool) -> anyhow::Result<PathBuf> {
+/// Makes all files of a release in a directory; the names of those that are handed out.
+fn make(
+    binary: &Path,
+    out: &Path,
+    source_date: &str,
+    maintainer: Option<&Maintainer>,
+) -> anyhow::Result<Vec<String>> {
+    std::fs::create_dir_all(out).with_context(|| format!("{} cannot be made", out.display()))?;
+    let release = arrange(binary, out, source_date)?;
+    archive::normalize_rights(&release.directory)?;
+    let mut files = vec![archive::pack(&release.directory, source_date)?, bill_of_materials(&release)];
+    if let Some(maintainer) = maintainer {
+        files.extend(debian::build_packages(&release, maintainer)?);
+    }
+    let name = |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let mut names: Vec<String> = files.iter().filter_map(name).collect();
+    checksums::write(out, &names)?;
+    names.push(checksums::FILE.to_owned());
+    for name in &names {
+        println!("{}", out.join(name).display());
+    }
+    Ok(names)
+}
+
+/// The time of the commit in seconds, unless the environment names another one.
+fn source_date() -> String {
+    match std::env::var("SOURCE_DATE_EPOCH") {
+        Ok(date) => date,
+        Err(_) => output(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(project_root()))
+            .unwrap_or_else(|_| "0".to_owned()),
+    }
+}
+
+fn directory_name() -> String {
+    format!("zebu-{}-{}-linux", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH)
+}
+
+fn build(
+    is_static: bool,
+    source_date: &str,
+    replacements: &[(PathBuf, &'static str)],
+) -> anyhow::Result<PathBuf> {
     let target = static_target();
     let mut words = vec!["build", "--release", "--locked", "--package", "zebu"];
     let mut directory = target_directory();
@@ -80,7 +164,10 @@ fn build(is_static: bool) -> anyhow::Result<PathBuf> {
         words.extend(["--target", &target]);
         directory.push(&target);
     }
-    step::run("dist: build", &mut step::cargo(&words))?;
+    let mut command = step::cargo(&words);
+    command.env("SOURCE_DATE_EPOCH", source_date);
+    build_paths::apply(&mut command, replacements);
+    step::run("dist: build", &mut command)?;
     let binary = directory.join("release/zebu");
     if is_static {
         let described = output(Command::new("file").arg("--brief").arg(&binary)).unwrap_or_default();
@@ -103,14 +190,9 @@ fn check_static_tools() -> anyhow::Result<()> {
 }
 
 /// Copies the binary without debug information, and lets it write its manual pages and completions.
-fn arrange(binary: &Path, out: &Path) -> anyhow::Result<Release> {
+fn arrange(binary: &Path, out: &Path, source_date: &str) -> anyhow::Result<Release> {
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let source_date = match std::env::var("SOURCE_DATE_EPOCH") {
-        Ok(date) => date,
-        Err(_) => output(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(project_root()))
-            .unwrap_or_else(|_| "0".to_owned()),
-    };
-    let directory = out.join(format!("zebu-{version}-{}-linux", std::env::consts::ARCH));
+    let directory = out.join(directory_name());
     if directory.exists() {
         std::fs::remove_dir_all(&directory)?;
     }
@@ -130,7 +212,7 @@ fn arrange(binary: &Path, out: &Path) -> anyhow::Result<Release> {
     for script in ["zkServer.sh", "zkCli.sh"] {
         std::fs::copy(project_root().join("bin").join(script), directory.join("bin").join(script))?;
     }
-    for file in ["LICENSE", "README.md", "CHANGELOG.md", "packaging/systemd/zebu.service"] {
+    for file in FILES {
         let name = Path::new(file).file_name().expect("these paths have names");
         std::fs::copy(project_root().join(file), directory.join(name))?;
     }
@@ -142,7 +224,13 @@ fn arrange(binary: &Path, out: &Path) -> anyhow::Result<Release> {
             "note: this build does not name its commit, because it is no release build from a repository"
         );
     }
-    Ok(Release { directory, out: out.to_path_buf(), version, source_date })
+    let bill = sbom::Materials::read(&build_target(&zebu))?.document(source_date)?;
+    let mut text = serde_json::to_string_pretty(&bill)?;
+    text.push('\n');
+    std::fs::write(directory.join(BILL), &text)?;
+    let release = Release { directory, out: out.to_path_buf(), version, source_date: source_date.to_owned() };
+    std::fs::write(bill_of_materials(&release), text)?;
+    Ok(release)
 }
 
 /// Directories and accounts of the container image, which has no shell to make them. Group 0 may write in
@@ -163,17 +251,19 @@ fn arrange_container_root(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn archive(release: &Release) -> anyhow::Result<()> {
-    let name = release.directory.file_name().expect("the directory has a name");
-    let mut path = release.out.join(name).into_os_string();
-    path.push(".tar.gz");
-    let mut tar = Command::new("tar");
-    tar.arg("--create").arg("--gzip").arg("--file").arg(&path).arg("--directory").arg(&release.out);
-    tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
-    tar.arg(format!("--mtime=@{}", release.source_date)).arg(name);
-    step::run("dist: archive", &mut tar)?;
-    println!("{}", Path::new(&path).display());
-    Ok(())
+/// The bill of materials beside the archive; the archive has the same file.
+fn bill_of_materials(release: &Release) -> PathBuf {
+    release.out.join(format!("{}.{BILL}", directory_name()))
+}
+
+/// The target that a binary was built for: static ones are made for musl only.
+fn build_target(binary: &Path) -> String {
+    let described = output(Command::new("file").arg("--brief").arg(binary)).unwrap_or_default();
+    if described.contains("dynamically linked") {
+        format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
+    } else {
+        static_target()
+    }
 }
 
 /// The static target of this machine.

@@ -28,20 +28,21 @@ pub(crate) enum Kind {
     Development,
 }
 
-/// Asks cargo.
-pub(crate) fn read() -> anyhow::Result<Vec<Crate>> {
+/// The crates of the workspace.
+pub(crate) fn read(metadata: &Value) -> anyhow::Result<Vec<Crate>> {
+    let packages = metadata["packages"].as_array().context("cargo metadata has no packages")?;
+    packages.iter().map(parse_crate).collect()
+}
+
+/// The answer of `cargo metadata` about the workspace alone.
+pub(crate) fn ask_cargo() -> anyhow::Result<Value> {
     let output = cargo(&["metadata", "--format-version=1", "--no-deps", "--offline"])
         .output()
         .context("cannot start cargo metadata")?;
     if !output.status.success() {
         bail!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr));
     }
-    parse(&serde_json::from_slice(&output.stdout).context("cargo metadata gave no JSON")?)
-}
-
-fn parse(metadata: &Value) -> anyhow::Result<Vec<Crate>> {
-    let packages = metadata["packages"].as_array().context("cargo metadata has no packages")?;
-    packages.iter().map(parse_crate).collect()
+    serde_json::from_slice(&output.stdout).context("cargo metadata gave no JSON")
 }
 
 fn parse_crate(package: &Value) -> anyhow::Result<Crate> {
@@ -77,7 +78,7 @@ pub(crate) mod tests {
             {"name": "zebu-proto", "kind": null, "path": "/somewhere/crates/proto"},
             {"name": "proptest", "kind": "dev"},
         ]}]});
-        let crates = parse(&metadata).unwrap();
+        let crates = read(&metadata).unwrap();
         let dependencies = &crates[0].dependencies;
         assert_eq!(crates[0].name, "zebu-tree");
         assert!(dependencies[0].ours && dependencies[0].kind == Kind::Shipped);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
+use crate::changelog;
 use crate::step::project_root;
 
 mod book;
@@ -16,7 +17,7 @@ mod direction;
 mod language;
 mod length;
 mod links;
-mod metadata;
+pub(crate) mod metadata;
 mod opening;
 mod paths;
 mod purity;
@@ -31,6 +32,8 @@ const OUTDATED: &str = "what is never reached has to be looked at when it change
 
 const MISFIT: &str =
     "what the simulator finds is known only while every bug can be put back; cargo xtask mutants";
+
+const CHANGELOG_FORM: &str = "readers and packages need each version's changes; CHANGELOG.md names the form";
 
 /// One broken rule.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,10 +65,15 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let root = project_root();
     let texts = read_texts(&root)?;
     let sources = rust_sources(&texts);
-    let crates = metadata::read()?;
+    let metadata = metadata::ask_cargo()?;
+    let crates = metadata::read(&metadata)?;
 
     let mut violations = direction::check(&crates);
+    for flaw in crate::publish::manifest::check(&metadata)? {
+        violations.push(Violation::new(format!("{} (Cargo.toml)", flaw.package), flaw.what, flaw.why));
+    }
     violations.extend(dependencies::check(&crates));
+    violations.extend(changelog_violations(&texts));
     violations.extend(type_names::check(&sources));
     violations.extend(length::check(&sources, &ratchet(&root, length::RATCHET_FILE)?));
     violations.extend(language::check(&texts, &ratchet(&root, language::RATCHET_FILE)?));
@@ -114,6 +122,13 @@ pub(crate) fn lower_ratchets() -> anyhow::Result<()> {
     lower(&root, wildcards::RATCHET_FILE, &wildcards, wildcards::lowered(&sources, &wildcards))?;
     let language = ratchet(&root, language::RATCHET_FILE)?;
     lower(&root, language::RATCHET_FILE, &language, language::lowered(&texts, &language))
+}
+
+fn changelog_violations(texts: &[(String, String)]) -> Vec<Violation> {
+    let text = texts.iter().find(|(path, _)| path == changelog::FILE).map_or("", |(_, text)| text.as_str());
+    let flaws = changelog::flaws(text, env!("CARGO_PKG_VERSION"));
+    let place = |line: usize| format!("{}:{line}", changelog::FILE);
+    flaws.into_iter().map(|(line, what)| Violation::new(place(line), what, CHANGELOG_FORM)).collect()
 }
 
 fn lower(root: &Path, file: &str, old: &str, new: String) -> anyhow::Result<()> {
