@@ -10,7 +10,7 @@ use crate::coverage::{CoveredPath, PathCounts};
 use crate::network::{Host, Network};
 use crate::plan::{PacketEnd, ProtocolStep};
 use crate::queue::{EventQueue, MS, SimEvent, VirtualTime};
-use crate::random::SimRandom;
+use crate::random::{DrawPurpose, SimRandom};
 use crate::run_parameters::RunParameters;
 
 /// The shared part of a run.
@@ -87,8 +87,8 @@ impl Trace {
 
 impl SimContext {
     pub(crate) fn new(shape: RunParameters, network: Network, checker: Checker, trace: Trace) -> SimContext {
-        let disk_random = SimRandom::new(shape.seed, 4);
-        let stream_random = SimRandom::new(shape.seed, 14);
+        let disk_random = SimRandom::new(shape.seed, DrawPurpose::Disks);
+        let stream_random = SimRandom::new(shape.seed, DrawPurpose::SnapshotStreams);
         let hosts = shape.servers();
         SimContext {
             now: 0,
@@ -124,12 +124,15 @@ impl SimContext {
     /// When a host that goes on at this moment takes what came meanwhile from one source: a connection or its
     /// timer.
     pub(crate) fn taken_up(&self, goes_on_at: VirtualTime, source: u64) -> VirtualTime {
-        const PURPOSE: u64 = 16;
         match self.parameters.resume_spread {
             0 => goes_on_at,
             spread => {
                 goes_on_at
-                    + SimRandom::new(self.parameters.seed ^ goes_on_at ^ source << 40, PURPOSE).below(spread)
+                    + SimRandom::new(
+                        self.parameters.seed ^ goes_on_at ^ source << 40,
+                        DrawPurpose::ResumeOrder,
+                    )
+                    .below(spread)
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::fault_kind::FaultKind;
 use crate::members::{ExpectedVersion, ReconfigChange};
 use crate::network::Host;
 use crate::queue::{MS, VirtualTime};
-use crate::random::SimRandom;
+use crate::random::{DrawPurpose, SimRandom};
 use crate::run_parameters::{Endurance, RunParameters};
 
 /// A fault with its time.
@@ -218,7 +218,8 @@ impl fmt::Display for PlannedFault {
 
 /// Draws the faults of a run.
 pub(crate) fn draw(shape: &RunParameters) -> Vec<PlannedFault> {
-    let mut drawer = FaultDrawer { shape, random: SimRandom::new(shape.seed, 2), rotten: Vec::new() };
+    let mut drawer =
+        FaultDrawer { shape, random: SimRandom::new(shape.seed, DrawPurpose::Faults), rotten: Vec::new() };
     if let Some(plan) = drawer.only_one_kind() {
         return plan;
     }
@@ -364,14 +365,13 @@ impl FaultDrawer<'_> {
 
     /// Faults that were added to the simulator later. They have a random stream of their own.
     fn later_kinds(&mut self) -> Vec<PlannedFault> {
-        const PURPOSE: u64 = 10;
         const KINDS: [FaultKind; 4] = [
             FaultKind::MachineSuspends,
             FaultKind::ClientSuspends,
             FaultKind::DiskLags,
             FaultKind::BitRotInSnapshot,
         ];
-        self.random = SimRandom::new(self.shape.seed, PURPOSE);
+        self.random = SimRandom::new(self.shape.seed, DrawPurpose::LaterFaults);
         if !self.random.permille(300) {
             return Vec::new();
         }
@@ -395,8 +395,7 @@ impl FaultDrawer<'_> {
 
     /// Leaders that stand still, with or without their machines. They have a stream of their own.
     fn stalled_leaders(&self) -> Vec<PlannedFault> {
-        const PURPOSE: u64 = 15;
-        let mut random = SimRandom::new(self.shape.seed, PURPOSE);
+        let mut random = SimRandom::new(self.shape.seed, DrawPurpose::LeaderStalls);
         let mut plan = Vec::new();
         for _ in 0..self.shape.stalled_leaders {
             let (at, lasts) = (random.below(self.shape.safety), self.shape.stall(&mut random));

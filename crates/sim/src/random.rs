@@ -1,15 +1,55 @@
 //! Random numbers from a seed. Every part of a run has a stream of its own. A change in one part (an omitted
 //! fault, for instance) disturbs the others as little as possible.
 
+/// The purpose of a stream. Two purposes with one number would draw the same; the compiler refuses them. A
+/// number stays with its purpose, so that old seeds draw the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DrawPurpose {
+    Parameters = 1,
+    Faults = 2,
+    Network = 3,
+    Disks = 4,
+    World = 5,
+    Garble = 6,
+    Members = 8,
+    Reconfigs = 9,
+    LaterFaults = 10,
+    Endurance = 11,
+    UnstartableConfigs = 12,
+    TransactionLimit = 13,
+    StalledLeaders = 14,
+    LeaderStalls = 15,
+    ResumeOrder = 16,
+    ServerKinds = 17,
+    ServerKindFaults = 18,
+    KeptConnections = 29,
+    Drains = 37,
+    DrainFaults = 38,
+    LittleRoom = 39,
+    SnapshotStreams = 40,
+}
+
+/// The purpose of the first client; those of the other clients follow.
+const FIRST_CLIENT: u64 = 1000;
+
 /// Random numbers from a seed.
 #[derive(Clone, Debug)]
 pub(crate) struct SimRandom(zebu_node::SplitMix64);
 
 impl SimRandom {
     /// The stream of a seed for one purpose.
-    pub(crate) fn new(seed: u64, purpose: u64) -> SimRandom {
+    pub(crate) fn new(seed: u64, purpose: DrawPurpose) -> SimRandom {
+        SimRandom::numbered(seed, purpose as u64)
+    }
+
+    /// The stream of a seed for one client.
+    pub(crate) fn of_client(seed: u64, number: u64) -> SimRandom {
+        SimRandom::numbered(seed, FIRST_CLIENT + number)
+    }
+
+    fn numbered(seed: u64, number: u64) -> SimRandom {
         let mut mixer = zebu_node::SplitMix64::new(seed);
-        let mixed = mixer.next_u64() ^ purpose.wrapping_mul(0xd6e8_feb8_6659_fd93);
+        let mixed = mixer.next_u64() ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93);
         SimRandom(zebu_node::SplitMix64::new(mixed))
     }
 

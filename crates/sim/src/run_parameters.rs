@@ -16,7 +16,7 @@ use crate::fault_kind::FaultKind;
 use crate::members::{CLIENT_PORTS, EnsembleConfig, ServerSeat, VoteRight};
 use crate::network::Latency;
 use crate::queue::{MS, SECOND, VirtualTime};
-use crate::random::SimRandom;
+use crate::random::{DrawPurpose, SimRandom};
 pub(crate) use endurance::Endurance;
 pub(crate) use kept_connections::ROUND_TICKS;
 pub(crate) use little_room::{LittleRoom, ROOM, ROOM_ROUND_TICKS, ROOM_ROUNDS};
@@ -134,7 +134,7 @@ pub(crate) struct RunParameters {
 
 impl RunParameters {
     pub(crate) fn draw(seed: u64) -> RunParameters {
-        let mut random = SimRandom::new(seed, 1);
+        let mut random = SimRandom::new(seed, DrawPurpose::Parameters);
         let voters = 1 + random.weighted(&[8, 5, 45, 5, 25, 3, 9]);
         let observers = if voters > 1 { random.weighted(&[70, 20, 10]) } else { 0 };
         let tick_ms = random.pick(&[100, 100, 200, 200, 500, 1000, 2000]);
@@ -217,8 +217,7 @@ impl RunParameters {
 
     /// Draws whether the config changes, and the kind of quorum. Drawn apart, after all others.
     fn draw_members(&mut self) {
-        const PURPOSE: u64 = 8;
-        let mut random = SimRandom::new(self.seed, PURPOSE);
+        let mut random = SimRandom::new(self.seed, DrawPurpose::Members);
         if random.permille(350) {
             self.spares = random.between(1, 3).min(9 - self.servers() as u64) as usize;
             self.clients += 1;
@@ -244,8 +243,7 @@ impl RunParameters {
     /// Draws whether the transaction limit is so small that a session with a few ephemeral nodes closes
     /// without their names. Drawn apart.
     fn draw_transaction_limit(&mut self) {
-        const PURPOSE: u64 = 13;
-        let mut random = SimRandom::new(self.seed, PURPOSE);
+        let mut random = SimRandom::new(self.seed, DrawPurpose::TransactionLimit);
         // Configurations are longer than that.
         if random.permille(SHORT_TRANSACTIONS_PERMILLE) && self.members.is_none() {
             self.transaction_bytes_max = random.between(250, 800) as usize;

@@ -65,8 +65,9 @@ impl<T> SessionMachine<T> {
         }
     }
 
-    /// Passes a push to its feed. Pushes for a feed that was closed meanwhile are ignored.
-    pub(super) fn feed_pushed(&mut self, now: Instant, body: &Bytes) {
+    /// Passes a push to its feed. Pushes for a feed that was closed meanwhile are ignored. The server takes the
+    /// bytes of the whole frame from the credit, header and length included.
+    pub(super) fn feed_pushed(&mut self, now: Instant, body: &Bytes, frame_bytes: usize) {
         if self.feeds.open.is_empty() {
             return;
         }
@@ -80,7 +81,7 @@ impl<T> SessionMachine<T> {
             FeedPush::End(end) => self.feeds.open.remove(&end.feed),
         };
         if let Some(feed) = feed {
-            let signal = FeedSignal::Push { push, bytes: body.len() };
+            let signal = FeedSignal::Push { push, bytes: frame_bytes };
             self.actions.push_back(SessionAction::Feed { feed, signal });
         }
     }

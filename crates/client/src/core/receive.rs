@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use zebu_proto::client::{EventType, ReplyHeader, WatcherEvent, WatcherType};
+use zebu_proto::frame::LENGTH_SIZE;
 use zebu_proto::{ErrorCode, Jute, Reader, Xid};
 
 use super::action::{LogEvent, SessionAction};
@@ -81,7 +82,7 @@ impl<T> SessionMachine<T> {
             Xid::AUTH => self.auth_reply(&header),
             Xid::PUSH => {
                 self.pushed(now, &body);
-                self.feed_pushed(now, &body);
+                self.feed_pushed(now, &body, LENGTH_SIZE + payload.len());
             }
             _ => self.call_reply(now, &header, body),
         }

@@ -56,7 +56,9 @@ fn pushes_go_to_their_feed() {
         panic!("{:?}", rig.feed_signals)
     };
     assert_eq!((*feed, pushed), (FEED, &batch(3, 5)));
-    assert_eq!(*bytes, 4 + 4 + 8 + 8 + 4);
+    // As the server takes them from the credit: the length, the header and the body.
+    assert_eq!(*bytes, push(&batch(3, 5)).len());
+    assert_eq!(*bytes, 4 + 16 + 4 + 4 + 8 + 8 + 4);
     rig.session.grant_feed(rig.now, FEED, 100);
     rig.session.grant_feed(rig.now, FeedId(8), 100);
     assert_eq!(credits(&mut rig), [(3, 100)]);

@@ -78,7 +78,7 @@ impl SimClient {
     pub(crate) fn new(shape: &RunParameters, client: usize, number: u64, now: VirtualTime) -> SimClient {
         let workload = &shape.workload;
         let epoch = Instant::now();
-        let mut random = SimRandom::new(shape.seed, 1000 + number);
+        let mut random = SimRandom::of_client(shape.seed, number);
         let settings = SessionSettings {
             session_timeout: Duration::from_millis(workload.session_timeout_ms),
             connection_timeout: Duration::from_millis(workload.session_timeout_ms * 4),

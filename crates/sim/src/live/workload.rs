@@ -48,7 +48,7 @@ impl LiveWorkload {
         workload.names = 6;
         workload.watch_permille = 250;
         workload.data_max = 60;
-        LiveWorkload { workload, random: SimRandom::new(seed, client as u64), known: Vec::new() }
+        LiveWorkload { workload, random: SimRandom::of_client(seed, client as u64), known: Vec::new() }
     }
 
     /// The next call.

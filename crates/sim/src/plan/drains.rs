@@ -1,10 +1,8 @@
 //! Planned stops of servers. Drawn from a random stream of their own.
 
 use super::{Fault, FaultDrawer, LEADER, PlannedFault};
-use crate::random::SimRandom;
+use crate::random::{DrawPurpose, SimRandom};
 use crate::run_parameters::drains::{DRAIN_ROUND_TICKS, FIRST_DRAIN_TICKS};
-
-const PURPOSE: u64 = 38;
 
 /// How many of a thousand drains are those of the leader.
 const LEADER_PERMILLE: u64 = 300;
@@ -12,7 +10,7 @@ const LEADER_PERMILLE: u64 = 300;
 impl FaultDrawer<'_> {
     /// Drains at any time, among other faults.
     pub(super) fn drains(&self) -> Vec<PlannedFault> {
-        let mut random = SimRandom::new(self.shape.seed, PURPOSE);
+        let mut random = SimRandom::new(self.shape.seed, DrawPurpose::DrainFaults);
         let drain = |_| {
             let server = self.drained(&mut random);
             PlannedFault { at: random.below(self.shape.safety), fault: Fault::Drain { server } }
@@ -22,7 +20,7 @@ impl FaultDrawer<'_> {
 
     /// One drain after the other, each after the last server has joined again.
     pub(super) fn only_drains(&self) -> Vec<PlannedFault> {
-        let mut random = SimRandom::new(self.shape.seed, PURPOSE);
+        let mut random = SimRandom::new(self.shape.seed, DrawPurpose::DrainFaults);
         let tick = self.shape.tick();
         let drain = |round| {
             let server = self.drained(&mut random);

@@ -4,14 +4,13 @@ use zebu_proto::Permissions;
 
 use super::{Fault, FaultDrawer, LEADER, PlannedFault};
 use crate::members::{CLIENT_PORTS, ExpectedVersion, QUORUM_PORT, ReconfigChange, ServerSeat, VoteRight};
-use crate::random::SimRandom;
+use crate::random::{DrawPurpose, SimRandom};
 use crate::run_parameters::RunParameters;
 
 impl FaultDrawer<'_> {
     pub(super) fn reconfigs(&mut self) -> Vec<PlannedFault> {
-        const PURPOSE: u64 = 9;
         let Some(members) = &self.shape.members else { return Vec::new() };
-        let mut random = SimRandom::new(self.shape.seed, PURPOSE);
+        let mut random = SimRandom::new(self.shape.seed, DrawPurpose::Reconfigs);
         let mut plan = Vec::new();
         for _ in 0..members.changes {
             let at = random.below(self.shape.safety);
@@ -34,8 +33,7 @@ impl FaultDrawer<'_> {
 
     /// Configs that no server could start with. They have a random stream of their own.
     fn unstartable(&self) -> Option<PlannedFault> {
-        const PURPOSE: u64 = 12;
-        let mut random = SimRandom::new(self.shape.seed, PURPOSE);
+        let mut random = SimRandom::new(self.shape.seed, DrawPurpose::UnstartableConfigs);
         if !random.permille(300) {
             return None;
         }

@@ -7,7 +7,7 @@ use super::{Fault, FaultDrawer, LEADER, OBSERVER_MASTER, PacketEnd, PlannedFault
 use crate::fault_kind::FaultKind;
 use crate::network::Host;
 use crate::queue::{MS, VirtualTime};
-use crate::random::SimRandom;
+use crate::random::{DrawPurpose, SimRandom};
 use crate::run_parameters::ROUND_TICKS;
 
 /// Leaders that are cut off from the other servers before late requests arrive; the others are killed.
@@ -52,8 +52,7 @@ impl FaultDrawer<'_> {
     }
 
     pub(super) fn server_kinds(&mut self) -> Vec<PlannedFault> {
-        const PURPOSE: u64 = 18;
-        let mut random = SimRandom::new(self.shape.seed, PURPOSE);
+        let mut random = SimRandom::new(self.shape.seed, DrawPurpose::ServerKindFaults);
         let kinds = self.shape.kinds;
         let mut plan = Vec::new();
         let safety = self.shape.safety;

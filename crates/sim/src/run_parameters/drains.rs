@@ -1,9 +1,9 @@
 //! Draws whether servers send their clients away and restart, and runs in which nothing else happens: no
 //! client that can move may notice it.
 
-use super::RunParameters;
+use super::{LittleRoom, RunParameters};
 use crate::queue::{MS, VirtualTime};
-use crate::random::SimRandom;
+use crate::random::{DrawPurpose, SimRandom};
 
 /// Runs in which a drain is the only fault, of a thousand.
 const ONLY_DRAINS_PERMILLE: u64 = 60;
@@ -24,9 +24,9 @@ pub(crate) const DRAIN_TICKS: u64 = 3;
 impl RunParameters {
     /// Drawn apart, after all others.
     pub(super) fn draw_drains(&mut self) {
-        const PURPOSE: u64 = 37;
-        let mut random = SimRandom::new(self.seed, PURPOSE);
-        if self.endurance.is_some() || !self.is_ensemble() || self.kinds.only_leader_ends {
+        let mut random = SimRandom::new(self.seed, DrawPurpose::Drains);
+        let has_a_fault_of_its_own = self.kinds.only_leader_ends || self.kinds.little_room != LittleRoom::Off;
+        if self.endurance.is_some() || !self.is_ensemble() || has_a_fault_of_its_own {
             return;
         }
         let (only, some) = (random.permille(ONLY_DRAINS_PERMILLE), random.permille(SOME_DRAINS_PERMILLE));

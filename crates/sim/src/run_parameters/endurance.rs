@@ -6,7 +6,7 @@ use super::{PurgeParameters, RunParameters, Workload};
 use crate::client::OperationKind;
 use crate::network::Latency;
 use crate::queue::MS;
-use crate::random::SimRandom;
+use crate::random::{DrawPurpose, SimRandom};
 
 /// A long run: thousands of transactions on a small tree, over several epochs. The log is far larger than the
 /// tree.
@@ -28,8 +28,7 @@ const SLOW_DISK_PERMILLE: u64 = 500;
 impl RunParameters {
     /// Whether the run is a long one. Drawn apart, behind all the rest.
     pub(super) fn draw_endurance(&mut self) {
-        const PURPOSE: u64 = 11;
-        let mut random = SimRandom::new(self.seed, PURPOSE);
+        let mut random = SimRandom::new(self.seed, DrawPurpose::Endurance);
         if !random.permille(LONG_RUNS_PERMILLE) || self.members.is_some() {
             return;
         }

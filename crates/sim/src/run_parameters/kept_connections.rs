@@ -6,7 +6,7 @@ use zebu_zab::LAST_COUNTER;
 use super::{RunParameters, ServerKinds};
 use crate::network::Latency;
 use crate::queue::MS;
-use crate::random::SimRandom;
+use crate::random::{DrawPurpose, SimRandom};
 
 /// Runs in which servers keep their connections, of a thousand.
 const GRACE_PERMILLE: u64 = 850;
@@ -27,8 +27,7 @@ pub(crate) const ROUND_TICKS: u64 = 8;
 impl RunParameters {
     /// Drawn apart, after all others.
     pub(super) fn draw_kept_connections(&mut self) {
-        const PURPOSE: u64 = 29;
-        let mut random = SimRandom::new(self.seed, PURPOSE);
+        let mut random = SimRandom::new(self.seed, DrawPurpose::KeptConnections);
         if !random.permille(GRACE_PERMILLE) {
             return;
         }

@@ -5,7 +5,7 @@ use zebu_runtime::RoomSettings;
 
 use super::{PurgeParameters, RunParameters, ServerKinds};
 use crate::queue::VirtualTime;
-use crate::random::SimRandom;
+use crate::random::{DrawPurpose, SimRandom};
 
 /// Runs with little room, of a thousand.
 const RUNS_PERMILLE: u64 = 60;
@@ -32,8 +32,7 @@ pub(crate) enum LittleRoom {
 impl RunParameters {
     /// Drawn apart, after all others.
     pub(super) fn draw_little_room(&mut self) {
-        const PURPOSE: u64 = 37;
-        let mut random = SimRandom::new(self.seed, PURPOSE);
+        let mut random = SimRandom::new(self.seed, DrawPurpose::LittleRoom);
         if !random.permille(RUNS_PERMILLE) || self.endurance.is_some() {
             return;
         }
@@ -54,5 +53,21 @@ impl RunParameters {
     /// The pause between two looks of a server at its room.
     pub(crate) fn room_pause(&self) -> VirtualTime {
         self.tick() / 4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Little room and drains were once drawn alike, so that one replaced the other in every ensemble.
+    #[test]
+    fn ensembles_have_little_room_or_drains_as_their_only_fault() {
+        let ensembles = || (0..2000).map(RunParameters::draw).filter(|it| it.voters > 1);
+        let with_room = |room| ensembles().filter(|it| it.kinds.little_room == room).count();
+        let (one, all) = (with_room(LittleRoom::One), with_room(LittleRoom::All));
+        let drains = ensembles().filter(|it| it.kinds.only_drains).count();
+        assert!(one > 40 && all > 25 && drains > 60, "{one} {all} {drains}");
+        assert!(ensembles().all(|it| it.kinds.little_room == LittleRoom::Off || !it.kinds.only_drains));
     }
 }

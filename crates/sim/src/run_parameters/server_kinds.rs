@@ -6,7 +6,7 @@ use zebu_zab::{ObserverLog, ObserverMasters};
 
 use super::{LittleRoom, PurgeParameters, RunParameters};
 use crate::client::OperationKind;
-use crate::random::SimRandom;
+use crate::random::{DrawPurpose, SimRandom};
 
 /// Runs with each kind of server, of a thousand.
 const OBSERVER_MASTERS_PERMILLE: u64 = 130;
@@ -86,8 +86,7 @@ impl ServerKinds {
 impl RunParameters {
     /// Drawn apart, after all others.
     pub(super) fn draw_server_kinds(&mut self) {
-        const PURPOSE: u64 = 17;
-        let mut random = SimRandom::new(self.seed, PURPOSE);
+        let mut random = SimRandom::new(self.seed, DrawPurpose::ServerKinds);
         if self.endurance.is_some() || !self.is_ensemble() {
             return;
         }

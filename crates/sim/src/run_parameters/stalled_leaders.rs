@@ -5,7 +5,7 @@
 use super::RunParameters;
 use crate::client::OperationKind;
 use crate::queue::{MS, VirtualTime};
-use crate::random::SimRandom;
+use crate::random::{DrawPurpose, SimRandom};
 
 /// Runs with such leaders, of a thousand.
 const RUNS_PERMILLE: u64 = 80;
@@ -16,8 +16,7 @@ const SPREAD_PERMILLE: u64 = 500;
 impl RunParameters {
     /// Drawn apart, behind all the rest.
     pub(super) fn draw_stalled_leaders(&mut self) {
-        const PURPOSE: u64 = 14;
-        let mut random = SimRandom::new(self.seed, PURPOSE);
+        let mut random = SimRandom::new(self.seed, DrawPurpose::StalledLeaders);
         if random.permille(SPREAD_PERMILLE) {
             self.resume_spread = random.skewed(50, 5 * MS);
         }

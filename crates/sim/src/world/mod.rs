@@ -26,7 +26,7 @@ use crate::history::Violation;
 use crate::network::{Delivered, Host, Network, Port, SocketId, SocketSide};
 use crate::plan::PlannedFault;
 use crate::queue::{Acceptance, MS, SimEvent, VirtualTime};
-use crate::random::SimRandom;
+use crate::random::{DrawPurpose, SimRandom};
 use crate::run_parameters::RunParameters;
 use crate::server::SimServer;
 use crate::server::start::tree_options;
@@ -82,7 +82,7 @@ const EVENTS_MAX: u64 = 3_000_000;
 impl World {
     pub(crate) fn new(shape: RunParameters, plan: Vec<PlannedFault>, trace: Trace) -> World {
         let hosts = shape.servers() + shape.clients;
-        let network = Network::new(hosts, shape.latency, SimRandom::new(shape.seed, 3));
+        let network = Network::new(hosts, shape.latency, SimRandom::new(shape.seed, DrawPurpose::Network));
         let rights = ReconfigRights {
             operator: shape.operator(),
             voters_min: shape.members.as_ref().map(|members| members.voters_min),
@@ -97,7 +97,7 @@ impl World {
         let servers = shape.servers();
         let checker =
             Checker::new(shape.first_config(), rights, servers, shape.clients, limits, tree_options());
-        let random = SimRandom::new(shape.seed, 5);
+        let random = SimRandom::new(shape.seed, DrawPurpose::World);
         let mut world = World {
             servers: (0..shape.servers()).map(|_| SimServer::new()).collect(),
             clients: Vec::new(),
@@ -148,7 +148,7 @@ impl World {
 
     /// Corrupts bytes in transit.
     pub(crate) fn garble(&mut self) {
-        self.core.garble = Some(SimRandom::new(self.core.parameters.seed, 6));
+        self.core.garble = Some(SimRandom::new(self.core.parameters.seed, DrawPurpose::Garble));
     }
 
     /// Runs to the end, or to the first violation. With corrupted bytes, violations are ignored.

@@ -10,11 +10,8 @@ use crate::node::NodeId;
 use crate::path;
 use crate::prep::delete;
 use crate::prep::scope::PrepareScope;
+use crate::prep::subtree::deletes_bytes_max;
 use crate::tree::Tree;
-
-/// Bytes of the deletes of one transaction: servers of older releases refuse longer packets than
-/// `jute.maxbuffer`. The rest is for the header, the digest and the mark.
-const BYTES_MAX: usize = 0xf_ffff - (1 << 16);
 
 /// Nodes that one request visits.
 const VISITS_MAX: usize = 200_000;
@@ -54,7 +51,8 @@ pub(super) fn prepare(
         return Err(ErrorCode::BadArguments.into());
     }
     stage.target(&request.root)?;
-    let bytes_max = BYTES_MAX.min(stage.context.policy.transaction_bytes_max);
+    let mark = || SubTxn(Txn::Check(CheckTxn { path: request.root.clone(), version: 0 }));
+    let bytes_max = deletes_bytes_max(stage, mark().encoded_length());
     let mut delete = SubtreeDelete {
         request,
         parts: Vec::new(),
@@ -75,7 +73,6 @@ pub(super) fn prepare(
         (false, more) => usize::from(more),
         (true, more) => 1 + usize::from(more),
     };
-    let mark = || SubTxn(Txn::Check(CheckTxn { path: request.root.clone(), version: 0 }));
     parts.extend(std::iter::repeat_with(mark).take(checks));
     Ok(Txn::Multi(parts))
 }

@@ -2,14 +2,14 @@
 
 use std::cmp::Reverse;
 
-use zebu_proto::txn::{SubTxn, Txn};
+use zebu_proto::txn::{DIGEST_VERSION, SubTxn, Txn, TxnDigest};
 
 use crate::node::NodeId;
 use crate::prep::scope::PrepareScope;
 use crate::tree::Tree;
 
 /// Bytes of the deletes of one transaction: servers of older releases refuse longer packets than
-/// `jute.maxbuffer`. The rest is for the header and the digest.
+/// `jute.maxbuffer`. The rest is for the header, the digest and the mark of a deltree.
 const BYTES_MAX: usize = 0xf_ffff - (1 << 16);
 
 /// Nodes that one request visits.
@@ -32,7 +32,7 @@ impl SubtreeNodes {
         root: &str,
         nodes_max: usize,
     ) -> Option<SubtreeNodes> {
-        let bytes_max = BYTES_MAX.min(stage.context.policy.transaction_bytes_max);
+        let bytes_max = deletes_bytes_max(stage, 0);
         let mut nodes = SubtreeNodes { paths: Vec::new(), nodes_max, bytes: 0, bytes_max, children: 0 };
         let mut visits = 0;
         let mut path = root.to_owned();
@@ -72,6 +72,14 @@ impl SubtreeNodes {
         self.paths.push(path.into());
         (self.paths.len() <= self.nodes_max && self.bytes <= self.bytes_max).then_some(())
     }
+}
+
+/// Bytes that the deletes of one transaction may have beside these bytes of other parts. With a small
+/// `jute.maxbuffer`, header and digest count: the whole transaction must not be too long.
+pub(super) fn deletes_bytes_max(stage: &PrepareScope<'_, '_>, others: usize) -> usize {
+    let digest = TxnDigest { version: DIGEST_VERSION, tree_digest: 0 };
+    let empty = Txn::Multi(Vec::new()).entry_length(Some(&digest));
+    BYTES_MAX.min(stage.context.policy.transaction_bytes_max.saturating_sub(empty + others))
 }
 
 /// Follows first children down to a leaf.

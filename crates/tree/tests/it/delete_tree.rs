@@ -50,6 +50,21 @@ fn leaves_come_before_their_parents() {
     assert!(!world.exists("/a") && world.exists("/ab"));
 }
 
+/// The whole transaction must fit, not only its deletes: otherwise each attempt is refused, for ever.
+#[test]
+fn short_transactions_need_more_requests_and_are_never_too_long() {
+    for bytes_max in 120..300 {
+        let mut world = sample();
+        world.policy.transaction_bytes_max = bytes_max;
+        let mut rounds = 0;
+        while run(&mut world, request("/a", 100)).more {
+            rounds += 1;
+            assert!(rounds < 7, "{bytes_max}");
+        }
+        assert!(!world.exists("/a"), "{bytes_max}");
+    }
+}
+
 #[test]
 fn a_small_maximum_needs_more_requests() {
     let mut world = sample();

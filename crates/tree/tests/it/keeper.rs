@@ -174,6 +174,22 @@ fn deleted(txn: &Txn) -> Vec<&str> {
 }
 
 #[test]
+fn a_subtree_that_does_not_fit_one_transaction_is_not_empty() {
+    for bytes_max in 100..300 {
+        let mut world = World::new();
+        world.policy.transaction_bytes_max = usize::MAX;
+        for path in ["/a", "/a/b", "/a/c", "/a/d"] {
+            world.create(path);
+        }
+        world.policy.transaction_bytes_max = bytes_max;
+        let txn = world.prepare(alone(remove_recursive("/a", 100)));
+        let is_right =
+            matches!(&txn, Txn::Multi(parts) if parts.len() == 4) || txn == Txn::error(ErrorCode::NotEmpty);
+        assert!(is_right, "{bytes_max}: {txn:?}");
+    }
+}
+
+#[test]
 fn remove_recursive_deletes_leaves_first() {
     let mut world = world();
     let txn = world.prepare(alone(remove_recursive("/a", 4)));

@@ -22,7 +22,8 @@ const SLOW_FACTOR: i64 = 4;
 const SLOW_SAMPLES_MIN: usize = 3;
 
 impl Leader {
-    /// Whether a quorum of connected voters has room. Without a full disk the answer is yes.
+    /// Whether a quorum of voters has room, of those that are connected or may still join. Without a full disk
+    /// the answer is yes.
     pub(crate) fn quorum_has_room(&self, state: &ZabState) -> bool {
         let own = state.disk_health.room;
         if own != DiskRoom::Full && self.followers().all(|(_, learner)| learner.room != DiskRoom::Full) {
@@ -33,8 +34,11 @@ impl Leader {
             .filter(|(_, learner)| learner.room != DiskRoom::Full)
             .map(|(server, _)| server)
             .collect();
+        let is_connected = |server| self.followers().any(|(follower, _)| follower == server);
+        let me = state.settings.me;
+        with_room.extend(self.awaited_voters.iter().filter(|&voter| voter != me && !is_connected(voter)));
         if own != DiskRoom::Full {
-            with_room.insert(state.settings.me);
+            with_room.insert(me);
         }
         state.is_quorum(&with_room)
     }

@@ -46,6 +46,7 @@ impl Leader {
         self.close_lagging_learners(context);
         self.send_periodic_pings(context);
         self.require_quorum(context)?;
+        self.awaited_voters.expire(context.now_ms);
         self.compare_latencies(context);
         self.hand_over_if_due(context);
         self.finish_resignation(context.state)

@@ -1,6 +1,7 @@
 //! The leader: discovery of an epoch, synchronization of the learners, then broadcast. Each phase is a type.
 //! A learner that breaks the protocol loses its connection; the leader goes on.
 
+mod awaited_voters;
 mod broadcast;
 mod commit;
 mod discovery;
@@ -26,6 +27,7 @@ use crate::role::Role;
 use crate::status::LearnerStatus;
 use crate::step_down::StepDown;
 use crate::zab_state::ZabState;
+use awaited_voters::AwaitedVoters;
 use commit::Acks;
 use discovery::AnnouncedLearner;
 use quorum_check::QuorumCheck;
@@ -41,6 +43,7 @@ pub(crate) struct Leader {
     following_others: BTreeSet<ServerId>,
     next_ping_ms: i64,
     quorum_check: QuorumCheck,
+    awaited_voters: AwaitedVoters,
     /// The configs that were activated under this leader, each with its designated leader.
     activated_configs: BTreeMap<Zxid, ServerId>,
     /// A reused buffer for collecting acks.
@@ -90,6 +93,7 @@ impl Leader {
             following_others: BTreeSet::new(),
             next_ping_ms: context.now_ms + context.state.settings.tick_ms / 2,
             quorum_check: QuorumCheck::new(),
+            awaited_voters: AwaitedVoters::default(),
             activated_configs: BTreeMap::new(),
             ack_buffer: Acks::new(),
         };
@@ -282,6 +286,9 @@ impl Leader {
 
     fn remove_learner(&mut self, link: LinkId, out: &mut Vec<Action>) {
         let Some(learner) = self.learners.remove(&link) else { return };
+        if let Some(identity) = learner.step.identity() {
+            self.awaited_voters.remove(identity.server);
+        }
         if learner.is_up_to_date() {
             out.push(Action::LearnerLost { link });
         }

@@ -2,10 +2,11 @@
 
 use zebu_proto::Zxid;
 
-use super::{Leader, LeaderStep};
+use super::{Leader, LeaderStep, init_limit_ms};
 use crate::action::{Action, ServingRole};
 use crate::event::{LinkId, LogRead};
 use crate::peer_context::PeerContext;
+use crate::quorum::QuorumRule;
 use crate::zab_state::ZabState;
 
 impl Leader {
@@ -44,6 +45,9 @@ impl Leader {
         let (epoch, initial) = (synchronization.epoch, synchronization.initial_zxid);
         let accepted = std::mem::take(&mut synchronization.acked);
         self.step = LeaderStep::Broadcasting { epoch };
+        let pending = context.state.pending_quorum().into_iter().flat_map(QuorumRule::voters);
+        let voters = context.state.settings.quorum.voters().chain(pending).collect();
+        self.awaited_voters.begin(voters, context.now_ms + init_limit_ms(context.state));
         context.state.commit(initial, context.out);
         let activated = context.state.activate_committed(initial, context.out);
         context.out.push(Action::Serve(ServingRole::Leading { epoch }));

@@ -72,6 +72,21 @@ fn a_disconnected_follower_has_no_room() {
     assert!(!desk.peer.quorum_has_room());
 }
 
+/// After an election a voter may join a moment later than the others.
+#[test]
+fn a_voter_that_has_not_joined_yet_counts_as_having_room_for_a_while() {
+    let (mut desk, first) = Desk::established_with(None);
+    tell_room(&mut desk, first, Some(DiskRoom::Full));
+    assert!(desk.peer.quorum_has_room(), "voter 3 may have room");
+    let limit_ms = 1_000;
+    let begun_ms = desk.now;
+    while desk.now < begun_ms + limit_ms + 200 {
+        tell_room(&mut desk, first, Some(DiskRoom::Full));
+        desk.wait(50);
+    }
+    assert!(desk.peer.serving().is_some() && !desk.peer.quorum_has_room(), "voter 3 did not come");
+}
+
 /// Proposes transactions that the followers acknowledge at once, and the own disk after `ms`.
 fn write_slowly(desk: &mut Desk, links: [LinkId; 2], ms: i64) {
     desk.disk = Disk::ByHand;
