@@ -14,6 +14,7 @@ use crate::context::ServeContext;
 use crate::core::NodeState;
 use crate::replica::Replica;
 
+use crate::session::is_question;
 impl LearnerRole {
     /// Handles an admitted connect request: forwards it to the leader, or opens a local session.
     pub(crate) fn handle_connect(
@@ -74,7 +75,8 @@ impl LearnerRole {
         context: &mut ServeContext<'_, impl Connections>,
     ) {
         let connect = admitted.with_session(session);
-        if !admitted.has_password_of(session) {
+        // No client has the session of a question, although its password can be computed.
+        if !admitted.has_password_of(session) || is_question(session) {
             context.reject_session(connect);
             return;
         }
