@@ -179,7 +179,7 @@ impl LearnerRole {
         };
         let copy = (self.move_records != MoveRecords::Unknown).then(|| {
             let payload = ForwardPayload { op, record: record.clone() };
-            Box::new(RequestCopy::new(payload, credentials.clone(), received_ms))
+            Box::new(RequestCopy::new(payload, None, credentials.clone(), received_ms))
         });
         // The request is queued before it is sent, so that the reply finds it.
         match kind {

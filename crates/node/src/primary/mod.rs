@@ -293,8 +293,13 @@ impl Primary {
             return;
         }
         let SubmittedRequest { xid, kind, credentials, received_ms, forward, .. } = submitted;
-        let copy =
-            forward.map(|payload| Box::new(RequestCopy::new(payload, credentials.clone(), received_ms)));
+        // The next leader must not execute the bytes of a request that was refused when it was received.
+        let refused = match &kind {
+            RequestKind::Write(WriteRequest::Refused(error)) => Some(*error),
+            RequestKind::Write(_) | RequestKind::Sync | RequestKind::Fence(_) => None,
+        };
+        let copy = forward
+            .map(|payload| Box::new(RequestCopy::new(payload, refused, credentials.clone(), received_ms)));
         let closes = matches!(kind, RequestKind::Write(WriteRequest::CloseSession));
         if !closes && state.is_stale(received_ms, context.now) {
             state.reply_error(pending, ErrorCode::ThrottledOp, context);

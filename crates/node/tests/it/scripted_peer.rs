@@ -158,8 +158,12 @@ impl Member {
     }
 
     pub(crate) fn over(tree: Tree, settings: NodeSettings, policy: Policy) -> Member {
+        Member::around(Replica::new(tree, policy, AuthEnforcement::Off, 3), settings)
+    }
+
+    /// A member with an existing replica.
+    pub(crate) fn around(replica: Replica, settings: NodeSettings) -> Member {
         let peer = Scripted::default();
-        let replica = Replica::new(tree, policy, AuthEnforcement::Off, 3);
         let node = Node::with_peer(settings.clone(), Box::new(peer.clone()), &replica, START);
         let fixture = NodeFixture::around(node, replica, settings);
         Member { fixture, peer, orders: Vec::new(), counter: 0 }
