@@ -47,6 +47,8 @@ pub(crate) struct Script {
     io: u64,
     /// Whether the peer looks for a leader when its role has ended; otherwise it stops.
     pub(crate) goes_on: bool,
+    /// Whether no quorum has room on its disks.
+    pub(crate) lacks_room: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -109,6 +111,10 @@ impl ConsensusPeer for Scripted {
 
     fn quorum_has_answered(&self, ping: PingNumber) -> bool {
         self.script().answered.is_none_or(|answered| answered >= ping.0)
+    }
+
+    fn quorum_has_room(&self) -> bool {
+        !self.script().lacks_room
     }
 
     fn leader_announcement(&self) -> Option<PeerAnnouncement> {
