@@ -137,6 +137,7 @@ pub struct ClientConnection {
     unreported_stats: StatsDelta,
     slots: VecDeque<RequestSlot>,
     first_slot: u64,
+    /// Reads that wait, a heavy one with its weight.
     waiting_reads: u16,
     /// Whether a shared fence is on its way to the core, which has not begun it.
     is_fence_submitted: bool,
@@ -411,9 +412,7 @@ impl ClientConnection {
 
     /// Appends a request to the slots. Returns its slot number.
     pub(crate) fn push_slot(&mut self, slot: RequestSlot) -> u64 {
-        if slot.work.is_read() {
-            self.waiting_reads += 1;
-        }
+        self.waiting_reads += slot.work.read_weight();
         self.waiting_bytes += slot.meta.bytes;
         self.slots.push_back(slot);
         self.first_slot + self.slots.len() as u64 - 1
@@ -469,9 +468,7 @@ impl ClientConnection {
         self.first_slot += 1;
         self.waiting_bytes -= slot.meta.bytes;
         self.leave_path(slot.meta.path_bytes);
-        if slot.work.is_read() {
-            self.waiting_reads -= 1;
-        }
+        self.waiting_reads -= slot.work.read_weight();
         Some(slot)
     }
 

@@ -28,6 +28,7 @@ mod prepared_reply;
 mod primary;
 mod read;
 mod read_only;
+mod read_work;
 mod receive;
 mod replica;
 mod request_copy;

@@ -44,6 +44,16 @@ pub const SASL_EXCHANGE_MS_MAX: i64 = 30_000;
 /// node thirty thousand times.
 pub const MULTI_READ_BYTES_MAX: usize = 16 << 20;
 
+/// Nodes that the parts of one multiRead visit together, beyond its first part. A part of twenty bytes may
+/// visit every child of a large node and list none.
+pub const MULTI_READ_VISITS_MAX: usize = 200_000;
+
+/// Work of reads under one hold of the replica, in visited nodes. The last read may exceed it.
+pub const READ_WORK_PER_LOCK: u32 = 20_000;
+
+/// Waiting reads that a multiRead or a list of ClickHouse Keeper counts for, because the core runs it.
+pub const HEAVY_READ_WEIGHT: u16 = 32;
+
 /// Number of children from which the encoded listing of a node is cached as a long one.
 pub const CACHED_LISTING_CHILDREN_MIN: usize = 10_000;
 

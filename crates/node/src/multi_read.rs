@@ -6,21 +6,25 @@ use zebu_proto::client::read::Watch;
 use zebu_proto::jute::encode_buffer;
 use zebu_proto::{ErrorCode, Jute};
 
-use crate::limits::MULTI_READ_BYTES_MAX;
+use crate::limits::{MULTI_READ_BYTES_MAX, MULTI_READ_VISITS_MAX};
 use crate::read::{ReadContext, encode_children};
 
 impl ReadContext<'_> {
-    /// The whole request fails if its results together are too long; a single result may have any length.
+    /// The whole request fails if its results together are too long or visit too many nodes. Truncated results
+    /// count too. A single result may have any length.
     pub(crate) fn multi_read(&self, ops: &[MultiReadOp], out: &mut Vec<u8>) -> Result<(), ErrorCode> {
         let start = out.len();
         for (index, op) in ops.iter().enumerate() {
             let before = out.len();
             encode_result_header(op.op(), out);
+            self.work.add_visits(1);
             if let Err(error) = self.read_part(op, out) {
+                self.work.add_truncated(out.len() - before);
                 out.truncate(before);
                 self.encode_failed_part(op, error, out);
             }
-            if index > 0 && out.len() - start > MULTI_READ_BYTES_MAX {
+            let bytes = out.len() - start + self.work.truncated_bytes();
+            if index > 0 && (bytes > MULTI_READ_BYTES_MAX || self.work.visits() > MULTI_READ_VISITS_MAX) {
                 return Err(ErrorCode::MarshallingError);
             }
         }

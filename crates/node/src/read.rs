@@ -10,6 +10,7 @@ use zebu_tree::{Credentials, NodeRef, access};
 
 use crate::connection::{ClientConnection, ConnectionId, RequestMeta};
 use crate::keeper::is_clickhouse_discovery;
+use crate::read_work::ReadWork;
 use crate::replica::{Replica, watcher_id};
 use crate::traffic::SentReply;
 
@@ -44,8 +45,9 @@ impl Replica {
         let mut data_length = 0;
         let mut sent = SentReply { meta, now_ms, outbox_before: connection.outbox_len(), refused_bytes: 0 };
         let (id, is_clickhouse) = (connection.id, connection.is_clickhouse);
-        let context = ReadContext { replica: self, credentials, connection: id, is_clickhouse };
-        let mut refused_bytes = 0;
+        let work = ReadWork::default();
+        let context = ReadContext { replica: self, credentials, connection: id, is_clickhouse, work };
+        let (mut refused_bytes, mut produced_bytes) = (0, 0);
         connection.push_reply(meta, self.last_zxid().0, now_ms, |out| {
             let start = out.len();
             let answered = match request {
@@ -80,12 +82,14 @@ impl Replica {
                 }
             };
             let length = out.len() - start;
+            produced_bytes = length;
             if length > self.listing_settings.reply_bytes_max {
                 refused_bytes = length;
                 return Err(ErrorCode::MarshallingError);
             }
             answered
         });
+        connection.add_read_work(context.work.total(produced_bytes));
         sent.refused_bytes = refused_bytes;
         if let ReadRequest::GetData(path, _)
         | ReadRequest::Exists(path, _)
@@ -153,6 +157,7 @@ pub(crate) struct ReadContext<'a> {
     pub(crate) credentials: &'a Credentials,
     pub(crate) connection: ConnectionId,
     pub(crate) is_clickhouse: bool,
+    pub(crate) work: ReadWork,
 }
 
 impl<'a> ReadContext<'a> {
@@ -262,6 +267,8 @@ impl<'a> ReadContext<'a> {
     fn get_all_children_number(&self, path: &str, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
         self.readable_node(path)?;
         let number = self.replica.tree.all_children_number(path).unwrap_or(0);
+        // The number of all nodes is known.
+        self.work.add_visits(if path == "/" { 0 } else { number });
         i32::try_from(number).unwrap_or(i32::MAX).encode(out);
         Ok(())
     }
@@ -274,6 +281,7 @@ impl<'a> ReadContext<'a> {
     ) -> Result<(), ErrorCode> {
         let prefix = prefix.filter(|prefix| !prefix.trim().is_empty() && *prefix != "/").unwrap_or("");
         let paths = session.map(|session| self.replica.tree.ephemerals_of(session)).unwrap_or_default();
+        self.work.add_visits(paths.len());
         let paths: Vec<_> = paths.into_iter().filter(|path| path.starts_with(prefix)).collect();
         encode_count(paths.len(), out);
         paths.iter().for_each(|path| encode_bytes(path.as_bytes(), out));

@@ -192,11 +192,17 @@ impl Replica {
         is_clickhouse: bool,
     ) -> Result<Request<'a>, RequestError> {
         match Request::decode(op, reader) {
+            // First: the read inside may be one of ClickHouse Keeper.
+            Ok(request) if request.is_private() && !self.freshness.settings.private_requests => {
+                Err(RequestError::UnknownOp)
+            }
             Ok(request) if request.is_keeper() => {
                 self.metrics.keeper_requests.increment();
                 match (self.keeper.extensions, request) {
                     // Other clients get ZooKeeper's multiRead.
-                    (true, Request::Read(ReadRequest::MultiRead(_))) if !is_clickhouse => {
+                    (true, Request::Read(ReadRequest::MultiRead(_)) | Request::With(..))
+                        if !is_clickhouse =>
+                    {
                         Err(RequestError::Undecodable)
                     }
                     (true, request) => Ok(request),
@@ -204,14 +210,13 @@ impl Replica {
                     (false, Request::Write(WriteRequest::Multi(_))) => {
                         Ok(Request::Write(WriteRequest::Refused(ErrorCode::MarshallingError)))
                     }
-                    (false, Request::Read(ReadRequest::MultiRead(_))) => Err(RequestError::Undecodable),
+                    (false, Request::Read(ReadRequest::MultiRead(_)) | Request::With(..)) => {
+                        Err(RequestError::Undecodable)
+                    }
                     (false, _) => Err(RequestError::UnknownOp),
                 }
             }
             Err(_) if is_keeper_op(op) && !self.keeper.extensions => Err(RequestError::UnknownOp),
-            Ok(request) if request.is_private() && !self.freshness.settings.private_requests => {
-                Err(RequestError::UnknownOp)
-            }
             Err(error) if is_private_op(op) && !self.freshness.settings.private_requests => {
                 debug_assert_ne!(error, RequestError::CloseSilently, "only authentication closes");
                 Err(RequestError::UnknownOp)

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use zebu_proto::client::{ReadRequest, Request};
-use zebu_proto::{Reader, SessionId};
+use zebu_proto::client::{ReadRequest, Request, WriteRequest};
+use zebu_proto::{ErrorCode, Reader, SessionId};
 use zebu_tree::Credentials;
 
 use crate::connection::ServingTerm;
@@ -18,16 +18,26 @@ pub(crate) struct RequestCopy {
     record: Arc<[u8]>,
     credentials: Credentials,
     received_ms: i64,
+    /// The error with which the request was refused when it was received.
+    refused: Option<ErrorCode>,
 }
 
 impl RequestCopy {
-    pub(crate) fn new(payload: ForwardPayload, credentials: Credentials, received_ms: i64) -> RequestCopy {
+    pub(crate) fn new(
+        payload: ForwardPayload,
+        refused: Option<ErrorCode>,
+        credentials: Credentials,
+        received_ms: i64,
+    ) -> RequestCopy {
         let ForwardPayload { op, record } = payload;
-        RequestCopy { op, record, credentials, received_ms }
+        RequestCopy { op, record, credentials, received_ms, refused }
     }
 
-    /// The decoded request. Only a request that can be decoded was submitted.
+    /// The decoded request, or its refusal. Only a request that can be decoded was submitted.
     pub(crate) fn kind(&self) -> Option<RequestKind> {
+        if let Some(error) = self.refused {
+            return Some(RequestKind::Write(WriteRequest::Refused(error)));
+        }
         match Request::decode(self.op, &mut Reader::new(&self.record)) {
             Ok(Request::Write(request)) => Some(RequestKind::Write(request)),
             Ok(Request::Read(ReadRequest::Sync(_))) => Some(RequestKind::Sync),

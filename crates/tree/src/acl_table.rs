@@ -11,6 +11,9 @@ use zebu_proto::Acl;
 /// The id of the open ACL, which is in no snapshot's table.
 const OPEN_ID: i64 = -1;
 
+/// The highest id in a snapshot. So many ids are left above it that they do not run out.
+const LOADED_ID_MAX: i64 = 1 << 62;
+
 /// The slot of a node's ACL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AclSlot(u32);
@@ -101,10 +104,13 @@ impl AclTable {
         }
     }
 
-    /// An ACL from a snapshot, not used yet. A second ACL under the same id is ignored.
-    pub(crate) fn load(&mut self, id: i64, list: Vec<Acl>) -> AclSlot {
-        self.next_id = self.next_id.max(id.saturating_add(1));
-        AclSlot(self.add(id, list.into()))
+    /// An ACL from a snapshot, not used yet. `None` if the id is too high.
+    pub(crate) fn load(&mut self, id: i64, list: Vec<Acl>) -> Option<AclSlot> {
+        if id > LOADED_ID_MAX {
+            return None;
+        }
+        self.next_id = self.next_id.max(id + 1);
+        Some(AclSlot(self.add(id, list.into())))
     }
 
     /// Increments the use count of a loaded ACL.
@@ -182,8 +188,8 @@ mod tests {
     #[test]
     fn loaded_lists_that_nobody_uses_go() {
         let mut table = AclTable::new(1);
-        let used = table.load(7, Acl::open());
-        table.load(9, Acl::read_only());
+        let used = table.load(7, Acl::open()).unwrap();
+        table.load(9, Acl::read_only()).unwrap();
         table.retain(used);
         table.drop_unused();
         assert_eq!(table.iter().map(|(id, _)| id).collect::<Vec<_>>(), [7]);

@@ -2,6 +2,7 @@
 //! repairs.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 
@@ -28,6 +29,12 @@ pub enum LoadError {
         /// The node.
         path: Box<str>,
     },
+    /// An ACL id that leaves too few higher ones: each new ACL gets the next one.
+    #[error("{id} is too high for the id of an ACL; the file is damaged, an older snapshot is needed")]
+    BadAclId {
+        /// The id.
+        id: i64,
+    },
     /// Not a path of a node.
     #[error("{path:?} is not the path of a node; the file is damaged, an older snapshot is needed")]
     BadPath {
@@ -41,12 +48,14 @@ pub struct TreeLoader {
     tree: Tree,
     acls: BTreeMap<i64, AclSlot>,
     has_root: bool,
+    /// The first ACL that was refused.
+    acl_error: Option<LoadError>,
 }
 
 impl TreeLoader {
     /// An empty loader.
     pub fn new(options: TreeOptions) -> TreeLoader {
-        TreeLoader { tree: Tree::bare(options), acls: BTreeMap::new(), has_root: false }
+        TreeLoader { tree: Tree::bare(options), acls: BTreeMap::new(), has_root: false, acl_error: None }
     }
 
     /// A session of the table.
@@ -56,8 +65,22 @@ impl TreeLoader {
 
     /// An ACL of the ACL table. It comes before the nodes that use it.
     pub fn acl(&mut self, id: i64, list: Vec<Acl>) {
+        if let Err(error) = self.load_acl(id, || list) {
+            // The next node reports it. Each snapshot has the root behind its ACLs.
+            self.acl_error.get_or_insert(error);
+        }
+    }
+
+    /// Loads an ACL, unless its id is known.
+    fn load_acl(&mut self, id: i64, list: impl FnOnce() -> Vec<Acl>) -> Result<AclSlot, LoadError> {
         let tree = &mut self.tree;
-        self.acls.entry(id).or_insert_with(|| tree.acls.load(id, list));
+        match self.acls.entry(id) {
+            Entry::Occupied(entry) => Ok(*entry.get()),
+            Entry::Vacant(entry) => {
+                let slot = tree.acls.load(id, list()).ok_or(LoadError::BadAclId { id })?;
+                Ok(*entry.insert(slot))
+            }
+        }
     }
 
     /// A node, after its parent; "" is the root. A node whose owner has an unknown type stays until a client
@@ -69,7 +92,10 @@ impl TreeLoader {
         acl_id: i64,
         stat: &StatPersisted,
     ) -> Result<(), LoadError> {
-        let acl = self.acl_slot(acl_id);
+        if let Some(error) = &self.acl_error {
+            return Err(error.clone());
+        }
+        let acl = self.acl_slot(acl_id)?;
         if path.is_empty() {
             return self.root(data, acl, stat);
         }
@@ -104,14 +130,12 @@ impl TreeLoader {
 
     /// The ACL with an id, with its use count incremented. The snapshot may lack an ACL that was added while
     /// it was written; the replay restores it. Until then the node grants no permission.
-    fn acl_slot(&mut self, id: i64) -> AclSlot {
+    fn acl_slot(&mut self, id: i64) -> Result<AclSlot, LoadError> {
         if id == self.tree.acls.id(AclTable::OPEN) {
-            return AclTable::OPEN;
+            return Ok(AclTable::OPEN);
         }
-        let tree = &mut self.tree;
-        let nobody = || vec![Acl::new(0, "world", "anyone")];
-        let slot = *self.acls.entry(id).or_insert_with(|| tree.acls.load(id, nobody()));
-        tree.acls.retain(slot);
-        slot
+        let slot = self.load_acl(id, || vec![Acl::new(0, "world", "anyone")])?;
+        self.tree.acls.retain(slot);
+        Ok(slot)
     }
 }

@@ -11,6 +11,10 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::EntryRef;
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 
+/// Nodes that one request visits, and those that requests visit without a change before a transaction is
+/// applied: these requests are prepared together.
+pub(crate) const VISITS_MAX: usize = 200_000;
+
 /// A node as it will be after the pending transactions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PendingNode {
@@ -44,6 +48,9 @@ pub struct Overlay {
     ephemerals: BTreeMap<SessionId, BTreeSet<Arc<str>>>,
     /// The tree digest after all pending changes; only meaningful while there are any.
     pub(crate) digest: i64,
+    /// Nodes that requests have visited without a change, since a transaction was applied: no transaction
+    /// bounds this work.
+    wasted_visits: usize,
     /// The undo log of the request that is being prepared; empty between requests.
     pub(crate) undo: Vec<(Arc<str>, Option<OverlayRecord>)>,
 }
@@ -56,6 +63,7 @@ impl Overlay {
             order: VecDeque::new(),
             ephemerals: BTreeMap::new(),
             digest: 0,
+            wasted_visits: 0,
             undo: Vec::new(),
         }
     }
@@ -72,6 +80,7 @@ impl Overlay {
 
     /// The transactions up to `zxid` have been applied to the tree.
     pub fn applied(&mut self, zxid: Zxid) {
+        self.wasted_visits = 0;
         while self.order.front().is_some_and(|(pending, _)| *pending <= zxid) {
             let Some((_, path)) = self.order.pop_front() else {
                 return;
@@ -87,6 +96,17 @@ impl Overlay {
         self.records.clear();
         self.order.clear();
         self.ephemerals.clear();
+        self.wasted_visits = 0;
+    }
+
+    /// The number of nodes that the next request may visit without a change.
+    pub(crate) fn visits_left(&self) -> usize {
+        VISITS_MAX.saturating_sub(self.wasted_visits)
+    }
+
+    /// Counts nodes that a request has visited without a change.
+    pub(crate) fn waste_visits(&mut self, count: usize) {
+        self.wasted_visits = self.wasted_visits.saturating_add(count);
     }
 
     pub(crate) fn get(&self, path: &str) -> Option<&OverlayRecord> {

@@ -47,10 +47,11 @@ impl ClientConnection {
                     SlotWork::Write(..) | SlotWork::Read(..) | SlotWork::Reply(_) | SlotWork::Listing(_),
                 ) => false,
             };
+            let weight = slot.work.read_weight();
             if is_covered && slot.work.release() {
                 released += 1;
                 // The edge runs a listing.
-                self.waiting_reads -= u16::from(!slot.work.is_read());
+                self.waiting_reads -= weight - slot.work.read_weight();
             }
         }
         released
@@ -61,9 +62,9 @@ impl ClientConnection {
         let is_fenced = |slot: &RequestSlot| matches!(slot.work, SlotWork::Fenced { .. });
         let index = number.checked_sub(self.first_slot).and_then(|index| usize::try_from(index).ok());
         if let Some(slot) = index.and_then(|index| self.slots.get_mut(index)).filter(|slot| is_fenced(slot)) {
+            self.waiting_reads -= slot.work.read_weight();
             slot.work = SlotWork::Reply(reply);
             slot.meta.op = None;
-            self.waiting_reads -= 1;
         }
     }
 }

@@ -8,15 +8,32 @@ use crate::split_mix::SplitMix64;
 use crate::stats::NamespaceReads;
 use crate::traffic::TrafficReport;
 
+/// Work of a read below which it is not counted, in visited nodes: most connections have no more.
+const READ_WORK_MIN: u32 = 128;
+
 /// What few connections have: boxed, so that the others stay small.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
     report: Option<Box<TrafficReport>>,
     /// The paths of queued writes, if the log may need them.
     pub(super) paths: QueuedPaths,
+    /// Work of reads that was not taken, in visited nodes.
+    read_work: u32,
 }
 
 impl ClientConnection {
+    /// Returns the work of the expensive reads that were answered since the last call, in visited nodes.
+    pub fn take_read_work(&mut self) -> u32 {
+        self.observed.as_mut().map_or(0, |observed| std::mem::take(&mut observed.read_work))
+    }
+
+    pub(crate) fn add_read_work(&mut self, work: u32) {
+        if work >= READ_WORK_MIN {
+            let sum = &mut self.observed.get_or_insert_default().read_work;
+            *sum = sum.saturating_add(work);
+        }
+    }
+
     /// Takes the observations since the last report.
     pub fn take_traffic(&mut self) -> Option<Box<TrafficReport>> {
         self.observed.as_mut()?.report.take()

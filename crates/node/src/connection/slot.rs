@@ -4,6 +4,7 @@ use zebu_proto::OpCode;
 use zebu_proto::client::ReadRequest;
 use zebu_tree::Credentials;
 
+use crate::limits::HEAVY_READ_WEIGHT;
 use crate::prepared_reply::PreparedReply;
 use crate::shape::ReplyShape;
 
@@ -23,11 +24,15 @@ pub(crate) enum SlotWork {
 }
 
 impl SlotWork {
-    /// Whether the core runs it as a read.
-    pub(super) fn is_read(&self) -> bool {
+    /// How much of the limit of waiting reads it takes: nothing, unless the core runs it as a read.
+    pub(super) fn read_weight(&self) -> u16 {
         match self {
-            SlotWork::Read(..) | SlotWork::Fenced { .. } => true,
-            SlotWork::Write(..) | SlotWork::Reply(_) | SlotWork::Listing(_) => false,
+            SlotWork::Read(read, _) | SlotWork::Fenced { read, .. } => match read {
+                ReadRequest::MultiRead(_) | ReadRequest::Keeper(_) => HEAVY_READ_WEIGHT,
+                // Wildcard: the work of all others is small, or the edge does it.
+                _ => 1,
+            },
+            SlotWork::Write(..) | SlotWork::Reply(_) | SlotWork::Listing(_) => 0,
         }
     }
 

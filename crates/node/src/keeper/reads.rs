@@ -39,6 +39,7 @@ impl ReadContext<'_> {
         let mut children = Vec::new();
         let mut child = parent.first_child();
         while let Some(node) = child {
+            self.work.add_visits(1);
             if !self.may_read(&node) {
                 return Err(ErrorCode::NoAuth);
             }
@@ -83,6 +84,7 @@ impl ReadContext<'_> {
                     break 'levels;
                 }
                 visited += 1;
+                self.work.add_visits(1);
                 if visited > LIST_RECURSIVE_NODES_MAX {
                     return Err(ErrorCode::MarshallingError);
                 }

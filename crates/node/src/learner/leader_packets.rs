@@ -68,7 +68,10 @@ impl LearnerRole {
                 }
             },
             Packet::Revalidated { session, valid } if is_question(session) => {
-                self.move_records = if valid { MoveRecords::Kept } else { MoveRecords::Unknown };
+                // Another answer is not for this server: a client asked at a server that forwards anything.
+                if self.move_records == MoveRecords::Asked {
+                    self.move_records = if valid { MoveRecords::Kept } else { MoveRecords::Unknown };
+                }
             }
             Packet::Revalidated { session, valid } => match self.next_revalidation(session) {
                 Some(connect) if valid => {

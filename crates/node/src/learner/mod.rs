@@ -4,6 +4,7 @@
 mod attached_session;
 mod forwarded_requests;
 mod leader_packets;
+mod leader_room;
 mod local_session;
 mod on_applied;
 mod resend;
@@ -32,6 +33,7 @@ use crate::session::{LocalSessions, MoveRecords, question_of};
 use attached_session::AttachedSession;
 use forwarded_requests::ForwardedRequests;
 use leader_packets::LeaderReply;
+use leader_room::LeaderRoom;
 use local_session::LocalSessionOutcome;
 
 /// A sync that the leader has not answered.
@@ -70,6 +72,7 @@ pub(crate) struct LearnerRole {
     revalidations: BTreeMap<SessionId, VecDeque<PendingConnect>>,
     /// Syncs that the leader has not answered; its replies carry no number.
     pending_syncs: VecDeque<PendingSync>,
+    leader_room: LeaderRoom,
     /// Replies of the leader whose transactions are not applied yet.
     leader_replies: VecDeque<LeaderReply>,
     /// Touches of closed connections and of new sessions for the next ping reply.
@@ -94,6 +97,7 @@ impl LearnerRole {
             forwarded: ForwardedRequests::default(),
             revalidations: BTreeMap::new(),
             pending_syncs: VecDeque::new(),
+            leader_room: LeaderRoom::default(),
             leader_replies: VecDeque::new(),
             touched: Vec::new(),
             touches_scanned_ms: None,
@@ -166,6 +170,12 @@ impl LearnerRole {
         if request != Some(WriteRequest::CloseSession) && state.is_stale(received_ms, context.now) {
             return state.reply_error(pending, ErrorCode::ThrottledOp, context);
         }
+        if let Some(request) = &request
+            && self.lacks_room_for(state, request, context)
+        {
+            state.metrics.growth_refused.increment();
+            return state.reply_error(pending, ErrorCode::SystemError, context);
+        }
         let outcome = request
             .map(|request| self.apply_local_session_effect(state, session, pending.connection, &request));
         let kind = match outcome {
@@ -179,7 +189,7 @@ impl LearnerRole {
         };
         let copy = (self.move_records != MoveRecords::Unknown).then(|| {
             let payload = ForwardPayload { op, record: record.clone() };
-            Box::new(RequestCopy::new(payload, credentials.clone(), received_ms))
+            Box::new(RequestCopy::new(payload, None, credentials.clone(), received_ms))
         });
         // The request is queued before it is sent, so that the reply finds it.
         match kind {

@@ -25,6 +25,7 @@ impl LearnerRole {
         context: &mut ServeContext<'_, impl Connections>,
     ) {
         let session = entry.header.session;
+        self.leader_room.note(entry, context.now.monotonic_ms);
         if is_move(entry) {
             self.close_moved(session, context);
         }

@@ -1,6 +1,7 @@
 //! Sessions of the clients of a learner. This server generates their ids; the leader opens, validates and
 //! expires them.
 
+use zebu_proto::client::WriteRequest;
 use zebu_proto::quorum::Packet;
 use zebu_proto::{Jute, OpCode, SessionId};
 
@@ -13,6 +14,7 @@ use crate::consensus::RequestOrigin;
 use crate::context::ServeContext;
 use crate::core::NodeState;
 use crate::replica::Replica;
+use crate::session::is_question;
 
 impl LearnerRole {
     /// Handles an admitted connect request: forwards it to the leader, or opens a local session.
@@ -28,6 +30,10 @@ impl LearnerRole {
                 if self.local_sessions.enabled() {
                     self.local_sessions.open(connect, context.now);
                     self.accept_local_session(state, connect, context);
+                } else if self.lacks_room_for(state, &WriteRequest::CreateSession { timeout_ms: 0 }, context)
+                {
+                    state.metrics.growth_refused.increment();
+                    context.close(connect.connection, DisconnectReason::NoRoom);
                 } else {
                     self.request_session(state, connect.session, connect.origin());
                 }
@@ -74,7 +80,8 @@ impl LearnerRole {
         context: &mut ServeContext<'_, impl Connections>,
     ) {
         let connect = admitted.with_session(session);
-        if !admitted.has_password_of(session) {
+        // No client has the session of a question, although its password can be computed.
+        if !admitted.has_password_of(session) || is_question(session) {
             context.reject_session(connect);
             return;
         }

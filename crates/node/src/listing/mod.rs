@@ -14,6 +14,7 @@ use zebu_tree::{Credentials, SortLimits};
 
 use crate::connection::{ClientConnection, RequestMeta};
 use crate::read::ReadContext;
+use crate::read_work::ReadWork;
 use crate::replica::Replica;
 use crate::traffic::SentReply;
 
@@ -124,8 +125,10 @@ impl Replica {
             credentials: call.credentials,
             connection: connection.id,
             is_clickhouse: connection.is_clickhouse,
+            work: ReadWork::default(),
         };
         let encoded = context.encode_listing(call.request, &mut body);
+        connection.add_read_work(context.work.total(body.len()));
         if encoded == Ok(ListingProgress::Unfinished) {
             return ListingProgress::Unfinished;
         }

@@ -31,6 +31,7 @@ impl ReadContext<'_> {
         else {
             return Ok(ListingProgress::Unfinished);
         };
+        self.work.add_visits(found.len());
         let mut reply = PageReply {
             stat: parent.stat(),
             children: Vec::new(),

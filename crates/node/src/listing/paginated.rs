@@ -42,6 +42,7 @@ impl ReadContext<'_> {
         if !asks_for_all || parent.num_children() > settings.nodes_max {
             return None;
         }
+        self.work.add_visits(parent.num_children());
         let bytes: usize = parent.children().map(|name| LENGTH_BYTES + name.len()).sum();
         let fits = PAGE_BASE_BYTES + bytes <= settings.page_bytes_max;
         fits.then(|| parent.children().map(Box::from).collect())
@@ -60,6 +61,7 @@ impl ReadContext<'_> {
         let wanted = max.saturating_add(offset).saturating_add(1);
         let from = ChildBound::FromCreation(min_czxid);
         let found = self.replica.tree.children_after(parent, from, wanted, settings.sort)?;
+        self.work.add_visits(found.len());
         let of_first = found.iter().take_while(|child| child.czxid() <= min_czxid).count();
         let first = offset.min(of_first);
         let mut bytes = PAGE_BASE_BYTES;

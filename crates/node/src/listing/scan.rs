@@ -25,6 +25,7 @@ impl ReadContext<'_> {
         let bytes_max = usize::try_from(request.bytes).unwrap_or(usize::MAX).min(settings.scan_bytes_max);
         let (mut nodes, mut count) = (Vec::new(), 0);
         let visit = |path: &str, node: &NodeRef<'_>| {
+            self.work.add_visits(1);
             if !self.may_read(node) {
                 return ScanVisit::Skip;
             }

@@ -40,7 +40,7 @@ use crate::session::{
 use apply_waiters::ApplyWaiter;
 use deferred::{DeferredRequest, DeferredRequests, OrderingKey};
 use reaper::Reaper;
-use room::{GrowthVerdict, RefusedRequests};
+use room::RefusedRequests;
 
 #[derive(Debug)]
 pub(crate) struct Primary {
@@ -55,7 +55,7 @@ pub(crate) struct Primary {
     apply_waiters: VecDeque<ApplyWaiter>,
     /// Requests that wait until a quorum confirms leadership.
     deferred: DeferredRequests,
-    /// Requests that wait for their refusal, and those behind them.
+    /// Requests of learners that wait for their refusal, and those behind them.
     refused: RefusedRequests,
     reaper: Reaper,
     in_flight: VecDeque<Proposal>,
@@ -229,7 +229,6 @@ impl Primary {
         for submitted in self.awaiting_next_leader {
             state.abort_request(RequestOrigin::Request(submitted.pending()), connections);
         }
-        self.refused.abort(state, connections);
     }
 
     /// Handles a request of a client of this server.
@@ -250,35 +249,13 @@ impl Primary {
         }
     }
 
+    /// Executes a request that no request of its connection precedes.
     fn execute(
         &mut self,
         state: &mut NodeState,
         submitted: SubmittedRequest,
         context: &mut ServeContext<'_, impl Connections>,
     ) {
-        if self.refused.contains(OrderingKey::Connection(submitted.connection)) {
-            self.wait_for_refusal(DeferredRequest::Client(submitted));
-        } else {
-            self.execute_now(state, submitted, context);
-        }
-    }
-
-    /// Executes a request that no request of its connection precedes.
-    fn execute_now(
-        &mut self,
-        state: &mut NodeState,
-        mut submitted: SubmittedRequest,
-        context: &mut ServeContext<'_, impl Connections>,
-    ) {
-        if let RequestKind::Write(request) = &mut submitted.kind {
-            match self.admit_growth(state, request, context) {
-                GrowthVerdict::Accepted => {}
-                GrowthVerdict::Refused => *request = WriteRequest::Refused(ErrorCode::SystemError),
-                GrowthVerdict::Waits => {
-                    return self.wait_for_refusal(DeferredRequest::Client(submitted));
-                }
-            }
-        }
         let pending = submitted.pending();
         let (session, connection) = (submitted.session, submitted.connection);
         if self.sessions.has_moved_from(session, SessionOwner::Connection(connection))
@@ -293,12 +270,24 @@ impl Primary {
             return;
         }
         let SubmittedRequest { xid, kind, credentials, received_ms, forward, .. } = submitted;
-        let copy =
-            forward.map(|payload| Box::new(RequestCopy::new(payload, credentials.clone(), received_ms)));
+        // The next leader must not execute the bytes of a request that was refused when it was received.
+        let refused = match &kind {
+            RequestKind::Write(WriteRequest::Refused(error)) => Some(*error),
+            RequestKind::Write(_) | RequestKind::Sync | RequestKind::Fence(_) => None,
+        };
+        let copy = forward
+            .map(|payload| Box::new(RequestCopy::new(payload, refused, credentials.clone(), received_ms)));
         let closes = matches!(kind, RequestKind::Write(WriteRequest::CloseSession));
         if !closes && state.is_stale(received_ms, context.now) {
             state.reply_error(pending, ErrorCode::ThrottledOp, context);
             return;
+        }
+        if let RequestKind::Write(request) = &kind
+            && self.lacks_room_for(state, request, context)
+        {
+            // A transaction would take room too, and the slot keeps the order of the replies without one.
+            state.metrics.growth_refused.increment();
+            return state.reply_error(pending, ErrorCode::SystemError, context);
         }
         match kind {
             RequestKind::Sync => {

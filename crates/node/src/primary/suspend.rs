@@ -85,8 +85,6 @@ impl Primary {
             learner.await_sync(sync);
         }
         let mut waiting = self.awaiting_next_leader;
-        // Requests of one connection wait for their refusal only in front of its deferred requests.
-        waiting.extend(self.refused.into_client_requests());
         waiting.extend(self.deferred.into_client_requests());
         (learner, waiting)
     }

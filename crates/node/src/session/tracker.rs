@@ -189,11 +189,13 @@ impl SessionTracker {
         }
     }
 
-    /// Records a touch. The timeout is updated only if the touch comes from the session's owner.
+    /// Records a touch. The timeout is updated if the touch comes from the session's owner, or if the session
+    /// never had an owner here. A new leader knows only the timeout of the session's creation, and an idle
+    /// client of a learner shows its negotiated one with nothing but touches. They do not claim the session.
     pub fn touch(&mut self, session: SessionId, from: SessionOwner, timeout_ms: i32, now_ms: i64) {
         if let Some(tracked) = self.sessions.get_mut(&session) {
             tracked.touched_ms = now_ms;
-            if tracked.owner() == Some(from) {
+            if tracked.owner() == Some(from) || tracked.last_owner.is_none() {
                 tracked.timeout_ms = timeout_ms;
             }
         }

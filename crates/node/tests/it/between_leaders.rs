@@ -1,17 +1,21 @@
 //! Clients between two leaders: those of the ended leader itself, reads that wait for a fresh state, and
 //! connect requests.
 
-use zebu_node::{ConnectionId, ConnectionPhase, DisconnectReason, LocalSessionSupport, NodeSettings};
+use zebu_node::{
+    AuthEnforcement, ConnectionId, ConnectionPhase, DisconnectReason, KeeperSettings, LocalSessionSupport,
+    NodeSettings, Replica,
+};
 use zebu_proto::client::{ConnectRequest, Freshness};
 use zebu_proto::quorum::{Packet, PeerAnnouncement};
 use zebu_proto::txn::Txn;
-use zebu_proto::{Jute, OpCode, ServerId, SessionId, Zxid};
-use zebu_tree::Policy;
+use zebu_proto::{ErrorCode, Jute, OpCode, ServerId, SessionId, Zxid};
+use zebu_tree::{Policy, Tree};
 use zebu_zab::{Action, DiskCommand, EncodedTxn, IoId, ServingRole};
 
 use crate::client::{Ask, ask, create, get, hello, set, sync};
+use crate::keeper::parts;
 use crate::learner::created;
-use crate::node_fixture::settings;
+use crate::node_fixture::{settings, tree_options};
 use crate::scripted_peer::{EPOCH, Member, zxid};
 
 const GRACE_MS: i64 = 4000;
@@ -352,4 +356,30 @@ fn a_local_session_of_a_leader_expires_if_the_connection_that_waited_for_it_was_
     let mut leader = with_local_sessions();
     leader.lead();
     assert_expires_behind_a_write(leader);
+}
+
+/// The bytes of such a request decode under another key.
+#[test]
+fn a_request_that_was_refused_when_it_was_received_stays_refused_under_the_next_leader() {
+    let keeper = KeeperSettings { extensions: false, ..KeeperSettings::default() };
+    let replica = Replica::new(Tree::new(tree_options()), Policy::default(), AuthEnforcement::Off, 3);
+    let settings = NodeSettings { election_grace_ms: GRACE_MS, ..settings() };
+    let mut member = Member::around(replica.with_keeper(keeper), settings);
+    member.script().goes_on = true;
+    member.script().announcement = Some(PeerAnnouncement::CURRENT);
+    member.lead();
+    let connection = member.fixture.open();
+    member.fixture.connect(connection, hello(30_000));
+    member.decide_all();
+    member.fixture.greeting(connection).unwrap();
+    let try_remove = Ask::raw(505, &[&[0, 0, 0, 2, b'/', b'a'][..], &[255; 4]].concat());
+    member.fixture.send_as(connection, 1, &parts(14, &[&try_remove]));
+    proposals(&mut member);
+    member.want([Action::StopServing]);
+    member.fixture.tick();
+    member.want([following(EPOCH + 1)]);
+    assert!(sent(&mut member).is_empty(), "the next leader must not execute it");
+    let answers: Vec<_> =
+        member.fixture.replies(connection).iter().map(|reply| (reply.xid, reply.error)).collect();
+    assert_eq!(answers, [(1, Some(ErrorCode::MarshallingError))]);
 }

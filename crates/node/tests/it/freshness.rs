@@ -16,7 +16,7 @@ use crate::three_nodes::ThreeNodes;
 
 const VIRTUAL: &str = "/zookeeper/zebu";
 
-fn with(freshness: Freshness, read: Ask) -> Ask {
+pub(crate) fn with(freshness: Freshness, read: Ask) -> Ask {
     ask(OpCode::With, |out| {
         freshness.encode(out);
         read.op.encode(out);

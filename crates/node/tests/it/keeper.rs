@@ -35,7 +35,7 @@ fn body(path: &str, rest: &[&[u8]]) -> Vec<u8> {
     [&[&length[..], path.as_bytes()], rest].concat().concat()
 }
 
-fn filtered_list(path: &str, watch: u8, kind: u8) -> Ask {
+pub(crate) fn filtered_list(path: &str, watch: u8, kind: u8) -> Ask {
     Ask::raw(500, &body(path, &[&[watch, kind]]))
 }
 
@@ -63,16 +63,16 @@ fn try_remove(path: &str, version: i32) -> Ask {
     Ask::raw(505, &body(path, &[&version.to_be_bytes()]))
 }
 
-fn list_with(path: &str, watch: u8, kind: u8, stats: bool, data: bool) -> Ask {
+pub(crate) fn list_with(path: &str, watch: u8, kind: u8, stats: bool, data: bool) -> Ask {
     Ask::raw(506, &body(path, &[&[watch, kind, u8::from(stats), u8::from(data)]]))
 }
 
-fn list_recursive(path: &str, limit: u32) -> Ask {
+pub(crate) fn list_recursive(path: &str, limit: u32) -> Ask {
     Ask::raw(507, &body(path, &[&limit.to_be_bytes()]))
 }
 
 /// A multi, or a multiRead, of any parts.
-fn parts(op: i32, parts: &[&Ask]) -> Ask {
+pub(crate) fn parts(op: i32, parts: &[&Ask]) -> Ask {
     let mut body = Vec::new();
     for part in parts {
         MultiHeader { op: part.op, done: false, err: -1 }.encode(&mut body);
@@ -395,7 +395,7 @@ fn read_body(op: i32, reader: &mut Reader<'_>) -> String {
     }
 }
 
-fn plain(op: i32, path: &str, watch: u8) -> Ask {
+pub(crate) fn plain(op: i32, path: &str, watch: u8) -> Ask {
     Ask::raw(op, &body(path, &[&[watch]]))
 }
 

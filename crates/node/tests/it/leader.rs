@@ -321,6 +321,27 @@ fn a_session_of_a_lost_learner_lives_for_its_timeout() {
     assert!(!is_there(&leader, AWAY));
 }
 
+/// The tree of a new leader has the timeout of the creation only.
+#[test]
+fn an_idle_session_of_a_learner_keeps_its_negotiated_timeout_at_a_new_leader() {
+    let mut tree = Tree::new(tree_options());
+    let header = TxnHeader { session: AWAY, cxid: 0, zxid: zxid(0), time_ms: START_MS };
+    tree.apply(&header, &Txn::CreateSession { timeout_ms: 4_000 }, &mut |_| ());
+    let mut member = Member::over(tree, settings(), Policy::default());
+    member.lead();
+    let touched = vec![Touch { session: AWAY, timeout_ms: 30_000 }];
+    member.hear_learner(LINK, Packet::PingReply { zxid: zxid(1), touched, room: None });
+    for _ in 0..10 {
+        member.pass(1_000);
+    }
+    assert!(member.decide_all().is_empty() && is_there(&member, AWAY));
+    let connection = member.fixture.open();
+    member.fixture.connect(connection, hello_of(AWAY));
+    member.decide_all();
+    let greeting = member.fixture.greeting(connection).unwrap();
+    assert_eq!(greeting.session_id, AWAY.0, "a touch claims nothing");
+}
+
 #[test]
 fn a_new_leader_gives_every_session_its_full_timeout() {
     let mut tree = Tree::new(tree_options());

@@ -289,3 +289,26 @@ fn a_new_session_never_gets_the_id_of_one_that_has_ended() {
     member.follow();
     assert_ne!(first_id(&mut member), former);
 }
+
+/// The id by which a learner asks whether moves are recorded. Its password can be computed like any other.
+const QUESTION: SessionId = SessionId(0x005A_4542_5500_0001);
+
+#[test]
+fn no_client_resumes_the_session_of_a_question() {
+    let (mut member, _, _) = learner_and_client();
+    let connection = returns(&mut member, QUESTION);
+    assert!(member.said().is_empty(), "the leader is not asked");
+    assert_eq!(member.fixture.greeting(connection).unwrap().session_id, 0);
+    assert_eq!(member.fixture.phase(connection), ConnectionPhase::Draining);
+}
+
+/// A client of another server may have asked, through an observer master.
+#[test]
+fn an_answer_that_this_learner_did_not_ask_for_keeps_no_connection() {
+    let (mut member, connection, _) = learner_and_client();
+    member.hear_leader(Packet::Revalidated { session: QUESTION, valid: true });
+    member.fixture.send_as(connection, 1, &set("/a", "1"));
+    member.script().goes_on = true;
+    member.want([Action::StopServing]);
+    assert_eq!(member.fixture.phase(connection), ConnectionPhase::Closed(DisconnectReason::NotServing));
+}

@@ -31,6 +31,7 @@ mod order_model;
 mod order_random;
 mod random_connections;
 mod read_only;
+mod read_work;
 mod reaper;
 mod reconfig;
 mod replies;

@@ -1,15 +1,23 @@
 //! Requests that make the tree larger while the disk is full: they are refused, all others go on.
 
 use zebu_node::{ConnectionPhase, DisconnectReason, ServeContext};
-use zebu_proto::ErrorCode;
 use zebu_proto::client::CreateOp;
-use zebu_proto::quorum::DiskRoom;
+use zebu_proto::quorum::{DiskRoom, Packet};
+use zebu_proto::txn::{Txn, TxnEntry};
+use zebu_proto::{ErrorCode, Jute, OpCode, SessionId};
 use zebu_zab::PeerEvent;
 
-use crate::client::{create, delete, get, multi, multi_check, multi_create, multi_delete, multi_set, set};
+use crate::client::{
+    Ask, create, delete, get, multi, multi_check, multi_create, multi_delete, multi_set, set,
+};
+use crate::learner::learner_and_client;
 use crate::node_fixture::NodeFixture;
+use crate::scripted_peer::{LINK, Member};
 
 const REFUSED: Option<ErrorCode> = Some(ErrorCode::SystemError);
+
+const REFUSAL: Txn = Txn::error(ErrorCode::SystemError);
+const AWAY: SessionId = SessionId(0x0200_0000_0000_0007);
 
 /// The number of refusals per second.
 const REFUSALS: usize = 100;
@@ -62,37 +70,123 @@ fn a_new_session_is_refused_and_an_old_one_resumed() {
     assert!(fixture.greeting(again).is_some_and(|response| response.session_id != 0));
 }
 
+/// A refusal takes no place in the log, so it need not wait, and takes no place of other requests.
 #[test]
-fn refusals_wait_for_the_next_second_and_keep_their_order() {
+fn own_clients_are_refused_at_once_and_without_a_transaction() {
     let mut fixture = NodeFixture::new();
     let connection = fixture.client();
-    let other = fixture.client();
     fixture.call(connection, create("/a", "", 0));
     set_room(&mut fixture, DiskRoom::Full);
-    for number in 0..REFUSALS {
-        assert_eq!(fixture.call(other, create(&format!("/b{number}"), "", 0)).error, REFUSED);
-    }
-    let refused = fixture.send(connection, create("/c", "", 0));
-    let behind = fixture.send(connection, delete("/a"));
-    assert!(fixture.node.in_flight() == 0, "neither is proposed in this second");
-    fixture.run_until(fixture.now.monotonic_ms + 1_000);
+    let before = fixture.history.len();
+    let xids: Vec<i32> = (0..REFUSALS + 1_000)
+        .map(|number| fixture.send(connection, create(&format!("/b{number}"), "", 0)))
+        .collect();
+    assert_eq!((fixture.node.in_flight(), fixture.submitted), (0, fixture.answered));
+    let answers: Vec<_> = fixture.replies(connection).iter().map(|reply| (reply.xid, reply.error)).collect();
+    assert_eq!(answers, xids.iter().map(|xid| (*xid, REFUSED)).collect::<Vec<_>>());
+    assert_eq!(fixture.history.len(), before);
+    // The order of replies is that of the requests.
+    let first = fixture.send(connection, set("/a", ""));
+    let second = fixture.send(connection, create("/c", "", 0));
+    let third = fixture.send(connection, delete("/a"));
+    assert!(fixture.replies(connection).is_empty());
     fixture.persist();
-    let replies = fixture.replies(connection);
-    let answers: Vec<_> = replies.iter().map(|reply| (reply.xid, reply.error)).collect();
-    assert_eq!(answers, [(refused, REFUSED), (behind, None)]);
+    let answers: Vec<_> = fixture.replies(connection).iter().map(|reply| (reply.xid, reply.error)).collect();
+    assert_eq!(answers, [(first, None), (second, REFUSED), (third, None)]);
+}
+
+fn forwarded(session: SessionId, cxid: i32, ask: Ask) -> Packet {
+    Packet::Request { session, cxid, op: ask.op, payload: ask.body.into(), auth: None }
+}
+
+fn create_session(session: SessionId) -> Packet {
+    let mut payload = Vec::new();
+    6_000i32.encode(&mut payload);
+    forwarded(session, 0, Ask::raw(OpCode::CreateSession.wire(), &payload))
+}
+
+/// A leader without room, with a session of a learner and the node `/a`.
+fn leader_without_room() -> Member {
+    let mut leader = Member::leader();
+    leader.hear_learner(LINK, create_session(AWAY));
+    leader.hear_learner(LINK, forwarded(AWAY, 1, create("/a", "", 0)));
+    leader.decide_all();
+    leader.script().lacks_room = true;
+    for number in 0..REFUSALS {
+        leader.hear_learner(LINK, forwarded(AWAY, 2, create(&format!("/b{number}"), "", 0)));
+    }
+    let refused = leader.decide_all();
+    assert!(refused.len() == REFUSALS && refused.iter().all(|entry| entry.txn == REFUSAL));
+    leader
+}
+
+#[test]
+fn refusals_of_a_learner_wait_for_the_next_second_and_keep_their_order() {
+    let mut leader = leader_without_room();
+    leader.hear_learner(LINK, forwarded(AWAY, 3, create("/c", "", 0)));
+    leader.hear_learner(LINK, forwarded(AWAY, 4, delete("/a")));
+    assert!(leader.proposed().is_empty(), "neither is proposed in this second");
+    leader.pass(1_000);
+    let entries = leader.decide_all();
+    assert_eq!(entries.iter().map(|entry| entry.header.cxid).collect::<Vec<_>>(), [3, 4]);
+    assert_eq!((&entries[0].txn, &entries[1].txn), (&REFUSAL, &Txn::Delete("/a".into())));
 }
 
 #[test]
 fn a_request_that_waits_for_its_refusal_is_carried_out_when_there_is_room() {
-    let mut fixture = NodeFixture::new();
-    let connection = fixture.client();
-    set_room(&mut fixture, DiskRoom::Full);
-    for number in 0..REFUSALS {
-        fixture.call(connection, create(&format!("/b{number}"), "", 0));
+    let mut leader = leader_without_room();
+    leader.hear_learner(LINK, forwarded(AWAY, 3, create("/c", "", 0)));
+    leader.script().lacks_room = false;
+    leader.pass(1_000);
+    assert!(matches!(leader.decide_all()[..], [TxnEntry { txn: Txn::Create(_), .. }]));
+}
+
+/// ZooKeeper's learners do not bound the sessions that their clients ask for.
+#[test]
+fn sessions_that_wait_are_bounded_and_opened_in_several_rounds() {
+    let mut leader = leader_without_room();
+    for number in 0..10_000 {
+        leader.hear_learner(LINK, create_session(SessionId(0x0300_0000_0000_0000 + number)));
     }
-    fixture.send(connection, create("/c", "", 0));
-    set_room(&mut fixture, DiskRoom::Enough);
-    fixture.run_until(fixture.now.monotonic_ms + 1_000);
-    fixture.persist();
-    assert_eq!(fixture.replies(connection).pop().unwrap().error, None);
+    assert!(leader.proposed().is_empty());
+    leader.hear_learner(LINK, create_session(SessionId(0x0400_0000_0000_0000)));
+    assert_eq!(leader.decide_all().pop().unwrap().txn, REFUSAL, "one more is refused at once");
+    leader.script().lacks_room = false;
+    leader.pass(1_000);
+    for round in 0..10 {
+        assert_eq!(leader.decide_all().len(), 1_000, "round {round}");
+        assert_eq!(leader.fixture.node.next_deadline() <= leader.fixture.now.monotonic_ms, round < 9);
+        leader.pass(0);
+    }
+    assert!(leader.decide_all().is_empty());
+}
+
+#[test]
+fn a_learner_refuses_what_its_leader_would_refuse() {
+    let (mut learner, connection, session) = learner_and_client();
+    learner.said();
+    learner.deliver(SessionId(77), 5, REFUSAL);
+    let answered = learner.fixture.answered;
+    for xid in 0..1_000 {
+        learner.fixture.send_as(connection, xid, &create("/b", "", 0));
+    }
+    learner.fixture.send_as(connection, 1_000, &set("/a", "longer"));
+    assert_eq!(learner.fixture.answered - answered, 1_001, "no permit is kept");
+    assert!(learner.fixture.replies(connection).iter().all(|reply| reply.error == REFUSED));
+    assert!(learner.said().is_empty());
+    let new = learner.fixture.open();
+    learner.fixture.connect(new, crate::client::hello(30_000));
+    assert_eq!(learner.fixture.phase(new), ConnectionPhase::Closed(DisconnectReason::NoRoom));
+    learner.fixture.send_as(connection, 1_001, &set("/a", ""));
+    learner.fixture.send_as(connection, 1_002, &delete("/a"));
+    assert_eq!(learner.said().len(), 2, "these make room or need none");
+    // A while later it asks the leader again.
+    learner.pass(1_000);
+    learner.fixture.send_as(connection, 1_003, &create("/b", "", 0));
+    assert_eq!(learner.said().len(), 1);
+    learner.deliver(SessionId(77), 6, REFUSAL);
+    learner.deliver(SessionId(78), 0, Txn::CreateSession { timeout_ms: 5_000 });
+    learner.fixture.send_as(connection, 1_004, &create("/c", "", 0));
+    assert_eq!(learner.said().len(), 1, "another server's session shows that there is room");
+    assert_eq!(learner.fixture.session(connection), session);
 }

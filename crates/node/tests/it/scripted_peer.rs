@@ -47,6 +47,8 @@ pub(crate) struct Script {
     io: u64,
     /// Whether the peer looks for a leader when its role has ended; otherwise it stops.
     pub(crate) goes_on: bool,
+    /// Whether no quorum has room on its disks.
+    pub(crate) lacks_room: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -111,6 +113,10 @@ impl ConsensusPeer for Scripted {
         self.script().answered.is_none_or(|answered| answered >= ping.0)
     }
 
+    fn quorum_has_room(&self) -> bool {
+        !self.script().lacks_room
+    }
+
     fn leader_announcement(&self) -> Option<PeerAnnouncement> {
         self.script().announcement
     }
@@ -158,8 +164,12 @@ impl Member {
     }
 
     pub(crate) fn over(tree: Tree, settings: NodeSettings, policy: Policy) -> Member {
+        Member::around(Replica::new(tree, policy, AuthEnforcement::Off, 3), settings)
+    }
+
+    /// A member with an existing replica.
+    pub(crate) fn around(replica: Replica, settings: NodeSettings) -> Member {
         let peer = Scripted::default();
-        let replica = Replica::new(tree, policy, AuthEnforcement::Off, 3);
         let node = Node::with_peer(settings.clone(), Box::new(peer.clone()), &replica, START);
         let fixture = NodeFixture::around(node, replica, settings);
         Member { fixture, peer, orders: Vec::new(), counter: 0 }

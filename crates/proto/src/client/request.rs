@@ -72,13 +72,9 @@ impl<'a> Request<'a> {
     /// Whether only ClickHouse Keeper and Zebu have the request, or a part of it.
     pub fn is_keeper(&self) -> bool {
         match self {
-            Request::Read(request) => request.is_keeper(),
+            Request::Read(request) | Request::With(_, request) => request.is_keeper(),
             Request::Write(request) => request.is_keeper(),
-            Request::With(..)
-            | Request::Hello(_)
-            | Request::Feed(_)
-            | Request::Auth(_)
-            | Request::Sasl(_) => false,
+            Request::Hello(_) | Request::Feed(_) | Request::Auth(_) | Request::Sasl(_) => false,
         }
     }
 

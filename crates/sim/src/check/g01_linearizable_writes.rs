@@ -19,9 +19,10 @@ pub(super) fn has_no_zxid(code: i32) -> bool {
         ErrorCode::SessionMoved,
         ErrorCode::SessionExpired,
         ErrorCode::ThrottledOp,
-        // `read_only_state` and `local_sessions` check who says that.
+        // `read_only_state`, `local_sessions` and `g27_room_on_disk` check who says that.
         ErrorCode::NotReadOnly,
         ErrorCode::EphemeralOnLocalSession,
+        ErrorCode::SystemError,
     ];
     codes.into_iter().any(|it| it.wire() == code)
 }

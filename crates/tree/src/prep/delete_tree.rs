@@ -7,14 +7,12 @@ use zebu_proto::txn::{CheckTxn, SubTxn, Txn};
 
 use crate::access::PrepareRefusal;
 use crate::node::NodeId;
+use crate::overlay::VISITS_MAX;
 use crate::path;
 use crate::prep::delete;
 use crate::prep::scope::PrepareScope;
 use crate::prep::subtree::deletes_bytes_max;
 use crate::tree::Tree;
-
-/// Nodes that one request visits.
-const VISITS_MAX: usize = 200_000;
 
 /// The deletes of one request.
 struct SubtreeDelete<'r> {
@@ -23,6 +21,7 @@ struct SubtreeDelete<'r> {
     bytes: usize,
     bytes_max: usize,
     visits: usize,
+    visits_max: usize,
     /// Per level, the children that stay.
     left: Vec<u32>,
     /// Whether an earlier request deletes some of the nodes.
@@ -37,7 +36,7 @@ enum VisitedNode {
     Stays,
     /// Another request has deleted it.
     Gone,
-    /// A limit is reached before it.
+    /// A limit is reached before it. The request is repeated when earlier ones are applied.
     Full,
 }
 
@@ -59,11 +58,15 @@ pub(super) fn prepare(
         bytes: 0,
         bytes_max,
         visits: 0,
+        visits_max: stage.visits_left(),
         left: vec![0],
         has_gone: false,
         more: false,
     };
-    delete.run(stage)?;
+    let ended = delete.run(stage);
+    let deleted = if ended.is_ok() { delete.parts.len() } else { 0 };
+    stage.waste_visits(delete.visits - deleted);
+    ended?;
     if delete.parts.is_empty() && delete.visits > VISITS_MAX && !delete.has_gone {
         // The nodes that stay are too many to find the others behind them.
         return Err(ErrorCode::NotEmpty.into());
@@ -96,7 +99,8 @@ impl SubtreeDelete<'_> {
         let mut path = self.request.root.to_string();
         let Some(top) = tree.find(&path) else {
             // Its creation is pending.
-            return self.visit_root(stage, &path).map(|_| ());
+            self.more = matches!(self.visit_root(stage, &path)?, VisitedNode::Full);
+            return Ok(());
         };
         let mut at = self.descend(tree, top, &mut path);
         loop {
@@ -163,7 +167,7 @@ impl SubtreeDelete<'_> {
     fn visit(&mut self, stage: &mut PrepareScope<'_, '_>, path: &str) -> Result<VisitedNode, PrepareRefusal> {
         let max = usize::try_from(self.request.max).unwrap_or(0);
         self.visits += 1;
-        if self.parts.len() >= max || self.visits > VISITS_MAX {
+        if self.parts.len() >= max || self.visits > self.visits_max {
             return Ok(VisitedNode::Full);
         }
         let Ok(node) = stage.get(path) else {

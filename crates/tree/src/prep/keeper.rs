@@ -125,7 +125,7 @@ fn remove_recursive(
         return Ok(Lowered::Nothing(root));
     }
     let nodes_max = usize::try_from(request.limit).unwrap_or(usize::MAX);
-    let nodes = SubtreeNodes::collect(stage, &root, nodes_max).ok_or(ErrorCode::NotEmpty)?;
+    let nodes = SubtreeNodes::collect(stage, &root, nodes_max)?;
     let mut parts = Vec::with_capacity(nodes.paths.len());
     for path in nodes.paths {
         let txn = delete::prepare(stage, DeleteRequest { path: Some(path), version: -1 })?;

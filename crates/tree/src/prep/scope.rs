@@ -57,6 +57,21 @@ impl<'a, 'c> PrepareScope<'a, 'c> {
         self.digest = self.digest_before;
     }
 
+    /// The number of nodes that this request may visit without a change.
+    pub(super) fn visits_left(&self) -> usize {
+        self.overlay.visits_left()
+    }
+
+    /// Counts nodes that this request has visited without a change, also if it fails.
+    pub(super) fn waste_visits(&mut self, count: usize) {
+        self.overlay.waste_visits(count);
+    }
+
+    /// The number of pending changes.
+    pub(super) fn pending_changes(&self) -> usize {
+        self.overlay.len()
+    }
+
     /// The node as it will be when all earlier requests are applied.
     pub(super) fn get(&self, path: &str) -> Result<PendingNode, ErrorCode> {
         if let Some(record) = self.overlay.get(path::canonical(path)) {

@@ -2,18 +2,17 @@
 
 use std::cmp::Reverse;
 
+use zebu_proto::ErrorCode;
 use zebu_proto::txn::{DIGEST_VERSION, SubTxn, Txn, TxnDigest};
 
 use crate::node::NodeId;
+use crate::overlay::VISITS_MAX;
 use crate::prep::scope::PrepareScope;
 use crate::tree::Tree;
 
 /// Bytes of the deletes of one transaction: servers of older releases refuse longer packets than
 /// `jute.maxbuffer`. The rest is for the header, the digest and the mark of a deltree.
 const BYTES_MAX: usize = 0xf_ffff - (1 << 16);
-
-/// Nodes that one request visits.
-const VISITS_MAX: usize = 200_000;
 
 /// The paths of a subtree, each after all paths below it.
 pub(super) struct SubtreeNodes {
@@ -23,45 +22,73 @@ pub(super) struct SubtreeNodes {
     bytes_max: usize,
     /// Children of the nodes that were found.
     children: usize,
+    visits: usize,
+    visits_max: usize,
 }
 
 impl SubtreeNodes {
-    /// `None`: the subtree has more nodes, or their deletes have more bytes, than one transaction may have.
+    /// # Errors
+    /// NotEmpty: the subtree has more nodes, or their deletes have more bytes, than one transaction may have.
+    /// OperationTimeout: the requests since the last applied transaction have visited too many nodes.
     pub(super) fn collect(
-        stage: &PrepareScope<'_, '_>,
+        stage: &mut PrepareScope<'_, '_>,
         root: &str,
         nodes_max: usize,
-    ) -> Option<SubtreeNodes> {
+    ) -> Result<SubtreeNodes, ErrorCode> {
         let bytes_max = deletes_bytes_max(stage, 0);
-        let mut nodes = SubtreeNodes { paths: Vec::new(), nodes_max, bytes: 0, bytes_max, children: 0 };
-        let mut visits = 0;
+        let visits_max = stage.visits_left();
+        let mut nodes = SubtreeNodes {
+            paths: Vec::new(),
+            nodes_max,
+            bytes: 0,
+            bytes_max,
+            children: 0,
+            visits: 0,
+            visits_max,
+        };
+        let is_complete = nodes.add_all(stage, root).is_some();
+        let kept = if is_complete { nodes.paths.len() } else { 0 };
+        stage.waste_visits(nodes.visits.saturating_sub(kept));
+        match is_complete {
+            true => {}
+            false if nodes.visits > visits_max && visits_max < VISITS_MAX => {
+                return Err(ErrorCode::OperationTimeout);
+            }
+            false => return Err(ErrorCode::NotEmpty),
+        }
+        // One order, whether a node is pending or applied.
+        let depth = |path: &str| path.bytes().filter(|byte| *byte == b'/').count();
+        nodes.paths.sort_unstable_by(|a, b| Reverse(depth(a)).cmp(&Reverse(depth(b))).then_with(|| a.cmp(b)));
+        Ok(nodes)
+    }
+
+    /// `None`: a limit is reached.
+    fn add_all(&mut self, stage: &PrepareScope<'_, '_>, root: &str) -> Option<()> {
         let mut path = root.to_owned();
         if let Some(top) = stage.tree.find(root) {
             let mut at = descend(stage.tree, top, &mut path);
             loop {
-                visits += 1;
-                if visits > VISITS_MAX {
+                self.visits += 1;
+                if self.visits > self.visits_max {
                     return None;
                 }
-                nodes.add(stage, &path)?;
+                self.add(stage, &path)?;
                 if at == top {
                     break;
                 }
                 at = following(stage.tree, at, &mut path);
             }
         } else {
-            nodes.add(stage, root)?;
+            self.add(stage, root)?;
         }
         // The root is a child of a node outside.
-        if nodes.children + 1 > nodes.paths.len() {
+        if self.children + 1 > self.paths.len() {
+            self.visits += stage.pending_changes();
             for path in pending_below(stage, root) {
-                nodes.add(stage, &path)?;
+                self.add(stage, &path)?;
             }
         }
-        // One order, whether a node is pending or applied.
-        let depth = |path: &str| path.bytes().filter(|byte| *byte == b'/').count();
-        nodes.paths.sort_unstable_by(|a, b| Reverse(depth(a)).cmp(&Reverse(depth(b))).then_with(|| a.cmp(b)));
-        Some(nodes)
+        Some(())
     }
 
     /// Adds a node, unless an earlier request deletes it. `None`: a limit is reached.

@@ -1,6 +1,8 @@
 //! deltree: many deletes in one transaction that every server can apply.
 
-use zebu_proto::client::{DeleteTreeReply, DeleteTreeRequest, WriteRequest};
+use zebu_proto::client::{
+    DeleteTreeReply, DeleteTreeRequest, KeeperWrite, RemoveRecursiveRequest, WriteRequest,
+};
 use zebu_proto::txn::{SubTxn, Txn};
 use zebu_proto::{Acl, ErrorCode};
 use zebu_tree::{TxnOutcome, delete_tree_reply};
@@ -164,4 +166,46 @@ fn other_transactions_are_no_deltree() {
     assert_eq!(delete_tree_reply(&Txn::Delete("/a".into())), None);
     let mixed = vec![part(Txn::Delete("/a".into())), part(Txn::error(ErrorCode::NoAuth))];
     assert_eq!(delete_tree_reply(&Txn::Multi(mixed)), None);
+}
+
+/// A flat subtree with many nodes.
+fn large(count: usize) -> World {
+    let mut world = World::new();
+    world.create("/a");
+    for number in 0..count {
+        world.create(&format!("/a/{number}"));
+    }
+    world
+}
+
+/// Each request walks over the nodes that earlier ones delete, before any of them is applied.
+#[test]
+fn requests_that_are_prepared_together_visit_a_bounded_number_of_nodes() {
+    let mut world = large(30_000);
+    let replies: Vec<DeleteTreeReply> =
+        (0..100).map(|_| reply(&world.prepare(WriteRequest::DeleteTree(request("/a", 1_000))))).collect();
+    let working = replies.iter().take_while(|reply| reply.deleted > 0).count();
+    // The visits of nodes that are gone: 0, 1,000, 2,000 and so on, up to 200,000 together.
+    assert!((15..25).contains(&working), "{working}");
+    assert!(replies.iter().all(|reply| reply.more));
+    assert!(replies[working..].iter().all(|reply| reply.deleted == 0));
+    world.apply_pending();
+    assert_eq!(run(&mut world, request("/a", 1_000)).deleted, 1_000, "the next ones go on");
+}
+
+#[test]
+fn atomic_deletes_that_are_prepared_together_visit_a_bounded_number_of_nodes() {
+    let mut world = large(21_000);
+    world.prepare(WriteRequest::DeleteTree(request("/a", 20_000)));
+    let remove = || {
+        let request = RemoveRecursiveRequest { path: Some("/a".into()), limit: 5 };
+        WriteRequest::Keeper(Box::new(KeeperWrite::RemoveRecursive(request)))
+    };
+    let errors: Vec<Txn> = (0..100).map(|_| world.prepare(remove())).collect();
+    let working = errors.iter().take_while(|txn| **txn == Txn::error(ErrorCode::NotEmpty)).count();
+    assert!((5..15).contains(&working), "{working}");
+    assert!(errors[working..].iter().all(|txn| *txn == Txn::error(ErrorCode::OperationTimeout)));
+    world.apply_pending();
+    assert_eq!(world.prepare(remove()), Txn::error(ErrorCode::NotEmpty));
+    world.apply_pending();
 }

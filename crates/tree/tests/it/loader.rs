@@ -55,6 +55,25 @@ fn an_owner_of_unknown_type_is_no_damage() {
     assert!(again.node("/a").is_some());
 }
 
+/// The next ACL gets the next id, in a transaction that is logged before it is applied.
+#[test]
+fn an_acl_id_without_room_above_it_is_refused() {
+    for id in [i64::MAX, i64::MAX - 1] {
+        let mut loader = TreeLoader::new(options());
+        loader.acl(id, Acl::read_only());
+        assert_eq!(loader.node("", Some(&[]), -1, &zero()), Err(LoadError::BadAclId { id }));
+        let mut loader = TreeLoader::new(options());
+        assert_eq!(loader.node("", Some(&[]), id, &zero()), Err(LoadError::BadAclId { id }));
+    }
+    let mut loader = TreeLoader::new(options());
+    loader.acl(1 << 62, Acl::read_only());
+    loader.node("", Some(&[]), -1, &zero()).unwrap();
+    loader.node("/b", Some(&[]), 1 << 62, &zero()).unwrap();
+    let mut world = World { tree: loader.finish(Zxid(0)), ..World::new() };
+    world.ok(create_acl("/a", no_permissions()));
+    assert!(world.exists("/a"));
+}
+
 #[test]
 fn what_is_repaired() {
     let mut loader = TreeLoader::new(options());

@@ -4,6 +4,7 @@
 //! frame.
 
 use tracing::{debug, warn};
+use zebu_node::limits::READ_WORK_PER_LOCK;
 use zebu_node::{
     AuditOperation, AuditResult, ClientConnection, ClientEvent, ConnectionPhase, DisconnectReason, Now,
     SubmittedRequest,
@@ -146,6 +147,9 @@ impl<S: TaskSocket> ConnectionTask<S> {
             return (bytes.len(), false);
         }
         let audited = self.guard.shared.audit.as_ref().filter(|audit| audit.records_extra_events());
+        // The core has run reads too, under other holds of the locks.
+        connection.take_read_work();
+        let mut read_work: u32 = 0;
         let mut auth = audited.map(|_| AuthSnapshot::of(&connection));
         let mut used = 0;
         for _ in 0..FRAMES_PER_LOCK {
@@ -191,6 +195,10 @@ impl<S: TaskSocket> ConnectionTask<S> {
                     used += LENGTH_SIZE + length;
                     if let (Some(audit), Some(auth)) = (audited, &mut auth) {
                         auth.record_changes(&connection, audit, self.guard.shared.clock.now());
+                    }
+                    read_work = read_work.saturating_add(connection.take_read_work());
+                    if read_work > READ_WORK_PER_LOCK {
+                        return (used, true);
                     }
                 }
             }
