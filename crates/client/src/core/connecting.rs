@@ -183,6 +183,7 @@ impl<T> SessionMachine<T> {
         let is_first = std::mem::replace(&mut self.served_epoch, self.epoch) != self.epoch;
         let search = (mode == ServerMode::ReadOnly)
             .then(|| ReadWriteSearch { next: now + SEARCH_PAUSE, pause: SEARCH_PAUSE });
+        self.connections += 1;
         self.phase = SessionPhase::Connected { link, since: now, search, usage: ConnectionUse::Serving };
         for index in 0..self.credentials.len() {
             self.send_credential(now, index);
@@ -264,7 +265,7 @@ impl<T> SessionMachine<T> {
             self.fail_in_flight(&cause);
             match usage {
                 // No call was lost: queued calls go to the next server.
-                ConnectionUse::Leaving { .. } if !has_lost_calls => {}
+                ConnectionUse::Leaving { .. } if !has_lost_calls => self.fail_bound_calls(),
                 // Calls that were pipelined after a lost one must not overtake it on the next connection.
                 ConnectionUse::Serving | ConnectionUse::Leaving { .. } => self.fail_queue(&cause),
                 ConnectionUse::Closing { .. } | ConnectionUse::HandingOver { .. } => {

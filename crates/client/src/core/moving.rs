@@ -239,6 +239,7 @@ impl<T> SessionMachine<T> {
         let event = LogEvent::Moving { from: old.name.clone(), to: link.name.clone() };
         self.actions.push_back(SessionAction::Log(event));
         self.actions.push_back(SessionAction::Drop { link: old.id });
+        self.fail_bound_calls();
         self.lose_feeds();
         self.pings.clear();
         self.lease.disconnect();

@@ -104,7 +104,8 @@ impl<T> SessionMachine<T> {
         let Some(index) = self.auth_in_flight.pop_front() else { return };
         let server = self.server().unwrap_or_else(|| "".into());
         if let Some(token) = self.credentials[index].token.take() {
-            let reply = ServerReply { zxid: header.zxid, code: 0, body: Bytes::new(), server };
+            let connection = self.connections;
+            let reply = ServerReply { zxid: header.zxid, code: 0, body: Bytes::new(), server, connection };
             self.actions.push_back(SessionAction::Complete { token, outcome: Ok(reply) });
         }
     }
@@ -135,7 +136,8 @@ impl<T> SessionMachine<T> {
         // Some replies carry zero or -1.
         self.last_zxid = self.last_zxid.max(header.zxid);
         let server = self.server().unwrap_or_else(|| "".into());
-        let reply = ServerReply { zxid: header.zxid, code: header.err, body, server };
+        let connection = self.connections;
+        let reply = ServerReply { zxid: header.zxid, code: header.err, body, server, connection };
         match sent.purpose {
             RequestPurpose::Call { token, watch } => {
                 if let Some(watch) = watch {

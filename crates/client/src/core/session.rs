@@ -80,6 +80,8 @@ pub struct SessionMachine<T> {
     pub(super) moves: Moves,
     pub(super) feeds: ConnectionFeeds,
     pub(super) disconnects: u64,
+    /// The number of connections that served, which is the number of the last one.
+    pub(super) connections: u64,
     pub(super) state: SessionState,
 }
 
@@ -128,6 +130,7 @@ impl<T> SessionMachine<T> {
             moves: Moves::default(),
             feeds: ConnectionFeeds::default(),
             disconnects: 0,
+            connections: 0,
             state: SessionState::Connecting,
         };
         session.schedule_connect(now);
@@ -241,7 +244,13 @@ impl<T> SessionMachine<T> {
             SessionPhase::Connected { usage, .. } => {
                 *usage = ConnectionUse::Closing { deadline };
                 let (op, body) = (OpCode::CloseSession, Bytes::new());
-                self.queue.push_back(QueuedRequest { op, body, purpose: RequestPurpose::Close, deadline });
+                self.queue.push_back(QueuedRequest {
+                    op,
+                    body,
+                    purpose: RequestPurpose::Close,
+                    connection: None,
+                    deadline,
+                });
             }
             SessionPhase::Waiting { .. }
             | SessionPhase::Opening { .. }
@@ -287,6 +296,7 @@ impl<T> SessionMachine<T> {
         out.append(&mut self.output);
         while out.len() - before < self.settings.batch_limit && self.may_send_next() {
             let Some(waiting) = self.queue.pop_front() else { break };
+            debug_assert!(waiting.connection.is_none_or(|number| number == self.connections));
             let xid = self.next_xid();
             frames::request(xid, waiting.op, &waiting.body, out);
             let proves = self.lease.provable_send_time(waiting.op, now, self.timeout);
@@ -317,6 +327,20 @@ impl<T> SessionMachine<T> {
     /// one that was made before it.
     pub fn disconnects(&self) -> u64 {
         self.disconnects
+    }
+
+    /// The number of the connection on which a call would leave now; `None` without one. Callers copy it into
+    /// the [requests](super::SessionRequest) that not every server knows.
+    pub fn connection(&self) -> Option<u64> {
+        match &self.phase {
+            SessionPhase::Connected { usage, .. } if usage.sends() => Some(self.connections),
+            SessionPhase::Connected { .. }
+            | SessionPhase::Waiting { .. }
+            | SessionPhase::Opening { .. }
+            | SessionPhase::Handshake { .. }
+            | SessionPhase::Authenticating { .. }
+            | SessionPhase::Ended(_) => None,
+        }
     }
 
     /// The number of calls without an outcome.
@@ -424,6 +448,17 @@ impl<T> SessionMachine<T> {
         self.disconnects += u64::from(!self.queue.is_empty());
         for waiting in std::mem::take(&mut self.queue) {
             self.fail(waiting.purpose, cause.clone(), Delivery::NotSent);
+        }
+    }
+
+    /// Fails the queued calls that are bound to the connection, which ends. The others go to the next one.
+    pub(super) fn fail_bound_calls(&mut self) {
+        let (bound, others) = std::mem::take(&mut self.queue)
+            .into_iter()
+            .partition::<VecDeque<_>, _>(|waiting| waiting.connection.is_some());
+        self.queue = others;
+        for waiting in bound {
+            self.fail(waiting.purpose, Cause::ConnectionLost, Delivery::NotSent);
         }
     }
 

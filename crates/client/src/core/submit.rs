@@ -39,6 +39,7 @@ impl<T> SessionMachine<T> {
             } => Some(Cause::Closed),
             _ if self.queue.len() >= self.settings.queue_limit => Some(Cause::QueueFull),
             _ if request.disconnects_seen < self.disconnects => Some(Cause::ConnectionLost),
+            _ if !self.has_connection_of(request) => Some(Cause::ConnectionLost),
             _ => None,
         };
         match refused {
@@ -50,8 +51,15 @@ impl<T> SessionMachine<T> {
         }
     }
 
+    /// Whether the connection to which a request is bound is there.
+    fn has_connection_of(&self, request: &SessionRequest) -> bool {
+        let is_connected = matches!(self.phase, SessionPhase::Connected { .. });
+        request.connection.is_none_or(|number| is_connected && number == self.connections)
+    }
+
     fn enqueue(&mut self, now: Instant, request: SessionRequest, purpose: RequestPurpose<T>) {
         let deadline = now + self.settings.connection_timeout;
-        self.queue.push_back(QueuedRequest { op: request.op, body: request.body, purpose, deadline });
+        let SessionRequest { op, body, connection, .. } = request;
+        self.queue.push_back(QueuedRequest { op, body, purpose, connection, deadline });
     }
 }

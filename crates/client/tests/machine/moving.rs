@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use zebu_client::core::{EventKind, ServerMoves, SessionState, WatchIntent};
+use zebu_client::core::{Cause, Delivery, EventKind, ServerMoves, SessionState, WatchIntent};
 use zebu_proto::{ErrorCode, OpCode};
 
 use crate::rig::{Rig, SESSION, TIMEOUT, event, push};
@@ -127,6 +127,44 @@ fn a_move_awaits_what_is_out_and_then_goes_on_in_order() {
     rig.receive(&event(3, "/w", 8));
     assert_eq!(rig.events, [(10, EventKind::NodeDataChanged, "/w".to_owned())]);
     assert_eq!(rig.requests()[0].op, HELLO);
+}
+
+/// The next server may not know a private request.
+#[test]
+fn a_call_that_is_bound_to_its_connection_is_not_sent_on_the_next_one() {
+    let mut rig = greeted("a:1,b:1");
+    rig.call(1, OpCode::SetData, b"1");
+    let sent = rig.requests();
+    rig.receive(&push(MOVE));
+    let bound = rig.session.connection();
+    assert!(bound.is_some());
+    rig.open_spare();
+    assert_eq!(rig.session.connection(), None, "nothing more is sent on this connection");
+    rig.call_on(2, OpCode::With, b"2", bound);
+    rig.call(3, OpCode::SetData, b"3");
+    rig.reply(sent[0].xid, 4, 0, b"");
+    let failure = rig.ended[&2].clone().unwrap_err();
+    assert_eq!((failure.cause, failure.delivery), (Cause::ConnectionLost, Delivery::NotSent));
+    rig.call_on(4, OpCode::With, b"4", bound);
+    rig.greet();
+    let ops: Vec<_> = rig.requests().iter().map(|seen| seen.op).collect();
+    assert_eq!(ops, [OpCode::GetData.wire(), OpCode::SetData.wire()]);
+    rig.call_on(5, OpCode::With, b"5", bound);
+    assert!([4, 5].iter().all(|token| rig.ended[token].is_err()));
+    rig.call_on(6, OpCode::With, b"6", rig.session.connection());
+    assert_eq!(rig.requests()[0].body, b"6");
+}
+
+#[test]
+fn an_idle_connection_that_is_lost_has_another_number_than_the_next() {
+    let mut rig = Rig::connected();
+    let (bound, before) = (rig.session.connection(), rig.session.disconnects());
+    rig.lose();
+    assert_eq!((rig.session.connection(), rig.session.disconnects()), (None, before));
+    rig.accept();
+    assert!(rig.session.connection() > bound);
+    rig.call_on(1, OpCode::With, b"", bound);
+    assert!(rig.ended[&1].is_err() && rig.requests().is_empty());
 }
 
 #[test]
