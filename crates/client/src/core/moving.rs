@@ -62,6 +62,16 @@ pub(super) struct Moves {
 }
 
 impl Moves {
+    /// Whether the client has left a server for another one, and no reply shows yet that it is there.
+    pub(super) fn is_between_servers(&self) -> bool {
+        self.unnoticed_until.is_some()
+    }
+
+    /// The move ends with its session.
+    pub(super) fn end(&mut self) {
+        self.unnoticed_until = None;
+    }
+
     fn spare_link(&self) -> Option<LinkId> {
         match self.spare.as_ref()? {
             SpareConnection::Pause { .. } => None,

@@ -10,6 +10,7 @@ use zebu_proto::client::WatcherType;
 use zebu_proto::{Jute, OpCode};
 
 use super::action::SessionAction;
+use super::closing::PendingEnd;
 use super::connect_string::ServerAddress;
 use super::failure::{CallFailure, Cause, Delivery, cause_of};
 use super::feeds::ConnectionFeeds;
@@ -17,7 +18,7 @@ use super::frames::{self, FrameBuffer};
 use super::host_provider::{HostProvider, Rebalance};
 use super::lease::SessionLease;
 use super::moving::Moves;
-use super::phase::{ConnectionUse, LinkId, SessionEnding, SessionPhase};
+use super::phase::{LinkId, SessionEnding, SessionPhase};
 use super::queue::{AuthCredential, InFlightRequest, QueuedRequest, RequestPurpose, units};
 use super::random::Random;
 use super::request::WatchRegistration;
@@ -67,6 +68,7 @@ pub struct SessionMachine<T> {
     pub(super) auth_in_flight: VecDeque<usize>,
     pub(super) pings: VecDeque<Instant>,
     pub(super) close_tokens: Vec<T>,
+    pub(super) pending_end: Option<PendingEnd>,
     pub(super) input: FrameBuffer,
     pub(super) output: Vec<u8>,
     pub(super) watches: WatchTable,
@@ -118,6 +120,7 @@ impl<T> SessionMachine<T> {
             auth_in_flight: VecDeque::new(),
             pings: VecDeque::new(),
             close_tokens: Vec::new(),
+            pending_end: None,
             input: FrameBuffer::default(),
             output: Vec::new(),
             watches: WatchTable::default(),
@@ -164,19 +167,9 @@ impl<T> SessionMachine<T> {
     /// certainly reached the leader. Replies to pings and reads prove nothing. Replies to syncs, writes and
     /// the handshake with a read-write server do.
     pub fn lease_deadline(&self) -> Option<Instant> {
-        match self.phase {
-            // A server may close the session at any moment, or has closed it.
-            SessionPhase::Connected {
-                usage: ConnectionUse::Closing { .. } | ConnectionUse::HandingOver { .. },
-                ..
-            }
-            | SessionPhase::Ended(_) => None,
-            SessionPhase::Connected { .. }
-            | SessionPhase::Waiting { .. }
-            | SessionPhase::Opening { .. }
-            | SessionPhase::Handshake { .. }
-            | SessionPhase::Authenticating { .. } => self.lease.until(),
-        }
+        let is_over = matches!(self.phase, SessionPhase::Ended(_));
+        // A server may close the session at any moment, or has closed it.
+        if is_over || self.is_ending() { None } else { self.lease.until() }
     }
 
     /// Adds a credential for this and every later connection. The outcome comes with the reply of a server.
@@ -230,64 +223,6 @@ impl<T> SessionMachine<T> {
             Rebalance::Stay => {}
             Rebalance::Move => self.move_to_other_server(now),
         }
-    }
-
-    /// Closes the session. Earlier calls are answered first.
-    pub fn close(&mut self, now: Instant, token: T) {
-        self.close_tokens.push(token);
-        self.drop_spare();
-        let deadline = now + self.timeout / 3;
-        match &mut self.phase {
-            SessionPhase::Connected { usage: ConnectionUse::Closing { .. }, .. } => {}
-            // Another client takes over the session: only this machine ends.
-            SessionPhase::Connected { usage: ConnectionUse::HandingOver { .. }, .. } => {}
-            SessionPhase::Connected { usage, .. } => {
-                *usage = ConnectionUse::Closing { deadline };
-                let (op, body) = (OpCode::CloseSession, Bytes::new());
-                self.queue.push_back(QueuedRequest {
-                    op,
-                    body,
-                    purpose: RequestPurpose::Close,
-                    connection: None,
-                    deadline,
-                });
-            }
-            SessionPhase::Waiting { .. }
-            | SessionPhase::Opening { .. }
-            | SessionPhase::Handshake { .. }
-            | SessionPhase::Authenticating { .. } => self.end(SessionEnding::Closed),
-            SessionPhase::Ended(ending) => {
-                let cause = cause_of(*ending);
-                self.fail_closers(cause);
-            }
-        }
-    }
-
-    /// Ends the machine and leaves the session to another client. Earlier calls are answered first. Returns
-    /// `None`, without any effect, if there is no session to hand over.
-    pub fn hand_over(&mut self, now: Instant) -> Option<SessionCredentials> {
-        let credentials = self.credentials()?;
-        self.drop_spare();
-        let deadline = now + self.timeout / 3;
-        match &mut self.phase {
-            SessionPhase::Connected {
-                usage: usage @ (ConnectionUse::Serving | ConnectionUse::Leaving { .. }),
-                ..
-            } => {
-                *usage = ConnectionUse::HandingOver { deadline };
-                self.hand_over_if_idle();
-            }
-            SessionPhase::Connected { usage: ConnectionUse::HandingOver { .. }, .. } => {}
-            SessionPhase::Waiting { .. }
-            | SessionPhase::Opening { .. }
-            | SessionPhase::Handshake { .. }
-            | SessionPhase::Authenticating { .. } => self.end(SessionEnding::Closed),
-            // The session is closing or closed.
-            SessionPhase::Connected { usage: ConnectionUse::Closing { .. }, .. } | SessionPhase::Ended(_) => {
-                return None;
-            }
-        }
-        Some(credentials)
     }
 
     /// Appends the bytes to write. All of them count as sent.
@@ -476,6 +411,7 @@ impl<T> SessionMachine<T> {
             self.actions.push_back(SessionAction::Drop { link: link.id });
         }
         self.drop_spare();
+        self.pending_end = None;
         self.lose_feeds();
         self.fail_in_flight(&cause);
         self.fail_queue(&cause);
@@ -495,12 +431,5 @@ impl<T> SessionMachine<T> {
         });
         self.fail_closers(cause);
         self.actions.push_back(SessionAction::End);
-    }
-
-    /// Completes all close calls. `Closed` means here that no server has confirmed the close.
-    fn fail_closers(&mut self, cause: Cause) {
-        for token in std::mem::take(&mut self.close_tokens) {
-            self.fail_call(token, cause.clone(), Delivery::NotSent);
-        }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::failure::{Cause, Delivery, cause_of};
 use super::feeds::FeedId;
-use super::phase::{ConnectionUse, SessionPhase};
+use super::phase::SessionPhase;
 use super::queue::{QueuedRequest, RequestPurpose};
 use super::request::SessionRequest;
 use super::session::SessionMachine;
@@ -33,10 +33,7 @@ impl<T> SessionMachine<T> {
     fn refuse(&mut self, request: &SessionRequest, token: T) -> Option<T> {
         let refused = match &self.phase {
             SessionPhase::Ended(ending) => Some(cause_of(*ending)),
-            SessionPhase::Connected {
-                usage: ConnectionUse::Closing { .. } | ConnectionUse::HandingOver { .. },
-                ..
-            } => Some(Cause::Closed),
+            _ if self.is_ending() => Some(Cause::Closed),
             _ if self.queue.len() >= self.settings.queue_limit => Some(Cause::QueueFull),
             _ if request.disconnects_seen < self.disconnects => Some(Cause::ConnectionLost),
             _ if !self.has_connection_of(request) => Some(Cause::ConnectionLost),

@@ -10,7 +10,7 @@ use super::action::SessionAction;
 use super::connect_string::ServerAddress;
 use super::failure::{Cause, Delivery};
 use super::frames;
-use super::phase::{ConnectionUse, SessionPhase};
+use super::phase::{ConnectionUse, SessionEnding, SessionPhase};
 use super::queue::RequestPurpose;
 use super::session::{SessionMachine, SessionOrigin};
 
@@ -39,7 +39,8 @@ impl<T> SessionMachine<T> {
             SessionPhase::Ended(_) => return None,
         };
         let waiting = self.queue.front().map(|waiting| waiting.deadline);
-        [own, waiting, self.suspension_due(), self.expiry_due()].into_iter().flatten().min()
+        let ending = [self.pending_end_due(), self.suspension_due(), self.expiry_due()];
+        [own, waiting].into_iter().chain(ending).flatten().min()
     }
 
     /// Runs all timers that are due.
@@ -55,6 +56,9 @@ impl<T> SessionMachine<T> {
             }
             SessionPhase::Connected { .. } => return self.tick_connected(now),
             SessionPhase::Ended(_) => return,
+        }
+        if self.pending_end_due().is_some_and(|due| now >= due) {
+            return self.end(SessionEnding::Closed);
         }
         if self.suspension_due().is_some_and(|due| now >= due) {
             self.suspend_if_due(now);
