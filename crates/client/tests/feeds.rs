@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use zebu_client::{ChangeKind, Client, CreatedOwner, ErrorCode, Feed, FeedItem, FeedTransaction, Version};
+use zebu_client::{
+    ChangeKind, Client, Compression, CreatedOwner, ErrorCode, Feed, FeedItem, FeedTransaction, Version,
+};
 use zebu_testing::{TestEnsemble, TestServer};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -89,6 +91,24 @@ async fn a_feed_goes_on_over_restarts_and_reads_the_log() {
     // The feed itself has seen nothing else.
     client.create("/app/end").await.unwrap();
     assert_eq!(paths(&until(&mut live, "/app/end").await), ["/app/end"]);
+}
+
+#[tokio::test]
+async fn data_that_does_not_decompress_ends_no_feed() {
+    const DAMAGED: &[u8] = &[0x1f, 0x8b, 0];
+    let server = TestServer::start().await.unwrap();
+    let builder = Client::builder(&server.connect_string()).unwrap().session_timeout(TIMEOUT);
+    let client = soon(builder.compression(Compression::Gzip).connect()).await.unwrap();
+    client.create("/a").data("good").await.unwrap();
+    client.create("/b").data(DAMAGED).compression(Compression::None).await.unwrap();
+    client.create("/c").data("behind").await.unwrap();
+    let shown = until(&mut client.feed("/").after(0).with_data(), "/c").await;
+    let changes: Vec<_> = shown
+        .iter()
+        .flat_map(|txn| &txn.changes)
+        .map(|change| (change.path.as_str(), change.data.as_deref().unwrap(), change.bad_compression))
+        .collect();
+    assert_eq!(changes, [("/a", &b"good"[..], false), ("/b", DAMAGED, true), ("/c", b"behind", false)]);
 }
 
 #[tokio::test]

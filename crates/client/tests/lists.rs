@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use zebu_client::{Acl, Client, ErrorCode, Permissions, ScanEntry};
+use zebu_client::{Acl, Client, Compression, ErrorCode, ErrorKind, Permissions, ScanEntry};
 use zebu_testing::TestServer;
 
 /// So many children that a server brings them in order in several slices.
@@ -127,4 +127,40 @@ async fn a_client_below_a_root() {
     let page = shop.children("/").pages(5).next().await.unwrap().unwrap();
     assert_eq!(page.children[0].name, "cart");
     client.close().await.unwrap();
+}
+
+/// One value that does not decompress hides no other one, on a server with the requests and without.
+#[tokio::test]
+async fn data_that_does_not_decompress_is_handed_out_as_stored() {
+    const DAMAGED: &[u8] = &[0x1f, 0x8b, 0];
+    for private in [true, false] {
+        let line = format!("zebu.privateRequests={private}");
+        let server = TestServer::builder().line(&line).start().await.unwrap();
+        let builder = Client::builder(&server.connect_string()).unwrap();
+        let client = builder.compression(Compression::Gzip).connect().await.unwrap();
+        client.create("/p").await.unwrap();
+        client.create("/p/a").data("good").await.unwrap();
+        client.create("/p/b").data(DAMAGED).compression(Compression::None).await.unwrap();
+        client.create("/p/c").data("behind").await.unwrap();
+        let expected = [("a", &b"good"[..], false), ("b", DAMAGED, true), ("c", b"behind", false)];
+
+        let mut scan = client.scan("/p").with_data();
+        assert_eq!(scan.next().await.unwrap().unwrap().path, "/p");
+        for (name, data, is_bad) in expected {
+            let node = scan.next().await.unwrap().unwrap();
+            assert_eq!(node.path, format!("/p/{name}"));
+            assert_eq!((node.data.as_deref(), node.bad_compression), (Some(data), is_bad), "{name}");
+        }
+        assert!(scan.next().await.is_none());
+
+        let page = client.children("/p").pages(10).with_data().next().await.unwrap().unwrap();
+        let listed: Vec<_> = page
+            .children
+            .iter()
+            .map(|child| (child.name.as_str(), child.data.as_deref().unwrap(), child.bad_compression))
+            .collect();
+        assert_eq!(listed, expected);
+        let error = client.get("/p/b").await.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::BadCompression(_)), "{error}");
+    }
 }

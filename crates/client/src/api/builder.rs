@@ -301,7 +301,7 @@ impl ClientBuilder {
         let (commands, receiver) = command_channel();
         let (status, status_receiver) = watch::channel(session.status());
         let lease = Arc::new(LeaseDeadline::new(now, suspension));
-        let disconnects = Arc::new(AtomicU64::new(0));
+        let (disconnects, connection) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let last_errors = Arc::new(LastErrors::new());
         let sasl_refusal = Arc::new(OnceLock::new());
         for (scheme, secret) in self.credentials {
@@ -320,6 +320,7 @@ impl ClientBuilder {
             lease: lease.clone(),
             suspension,
             disconnects: disconnects.clone(),
+            connection: connection.clone(),
             last_errors: last_errors.clone(),
             sasl_refusal: sasl_refusal.clone(),
             sasl_login: self.settings.sasl.as_ref().map(|sasl| sasl.login.clone()),
@@ -333,6 +334,7 @@ impl ClientBuilder {
             status: status_receiver,
             lease,
             disconnects,
+            connection,
             last_errors,
             sasl_refusal,
             servers: AtomicU32::new(u32::try_from(self.servers.servers().len()).unwrap_or(u32::MAX)),

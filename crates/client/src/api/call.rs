@@ -22,6 +22,9 @@ use crate::path::check_path;
 /// The size of length and header before a body.
 const HEADER_SIZE: usize = 12;
 
+/// Discoveries before one request. Each further one follows a change of the connection.
+const DISCOVERIES_MAX: u32 = 3;
+
 /// A request that can be sent repeatedly.
 #[derive(Clone, Debug)]
 pub(crate) struct ApiCall {
@@ -166,14 +169,19 @@ impl Client {
         if let Some(inbox) = &inbox {
             inbox.set_submitted();
         }
-        let disconnects_seen = match self.read_support(call) {
-            _ if call.is_plain() => self.shared.disconnects.load(Ordering::Acquire),
+        // A lost call that was made before this one has raised the number.
+        let disconnects_seen = self.shared.disconnects.load(Ordering::Acquire);
+        let connection = match call.is_plain() {
+            true => None,
             // The request fails if it would leave on another connection, whose server may not know it.
-            ReadSupport::Supported { disconnects } => disconnects,
-            ReadSupport::Unsupported => return CallAttempt::Refused(self.unsupported(call)),
-            ReadSupport::Unknown => return CallAttempt::Undiscovered,
+            false => match self.read_support(call) {
+                ReadSupport::Supported { connection } => Some(connection),
+                ReadSupport::Unsupported => return CallAttempt::Refused(self.unsupported(call)),
+                ReadSupport::Unknown => return CallAttempt::Undiscovered,
+            },
         };
-        let request = SessionRequest { op: call.op, body: call.body.clone(), watch, disconnects_seen };
+        let (op, body) = (call.op, call.body.clone());
+        let request = SessionRequest { op, body, watch, disconnects_seen, connection };
         let command = match call.feed.clone() {
             Some((feed, sender)) => DriverCommand::OpenFeed { request, feed, sender, completion },
             None => DriverCommand::Submit { request, inbox, completion },
@@ -204,32 +212,41 @@ impl Client {
         Error::from_failure(failure, call.operation, &call.path)
     }
 
-    /// Waits for the outcome of an attempt. Server errors are in the reply's code.
-    async fn wait_for_outcome(&self, call: &ApiCall, attempt: CallAttempt) -> Result<ServerReply, Error> {
-        if let CallAttempt::Undiscovered = attempt {
-            self.discover_features().await?;
-        }
-        let receiver = match attempt {
-            CallAttempt::Sent(receiver) => receiver,
-            CallAttempt::Refused(error) => return Err(error),
-            CallAttempt::QueueFull | CallAttempt::Undiscovered => {
-                let permit = self.shared.capacity.clone().acquire_many_owned(self.units(call)).await;
-                match self.enqueue(call, permit.ok()) {
-                    CallAttempt::Sent(receiver) => receiver,
-                    CallAttempt::Refused(error) => return Err(error),
-                    CallAttempt::QueueFull => return Err(self.closed_error(call)),
-                    // The connection was lost since the discovery.
-                    CallAttempt::Undiscovered => {
-                        let failure = CallFailure {
-                            cause: Cause::ConnectionLost,
-                            delivery: Delivery::NotSent,
-                            server: None,
-                        };
-                        return Err(Error::from_failure(failure, call.operation, &call.path));
-                    }
+    /// The receiver of a call that is sent as soon as there is capacity and the features are known.
+    async fn submitted(
+        &self,
+        call: &ApiCall,
+        mut attempt: CallAttempt,
+    ) -> Result<oneshot::Receiver<CallOutcome>, Error> {
+        let mut discoveries = 0;
+        loop {
+            match attempt {
+                CallAttempt::Sent(receiver) => return Ok(receiver),
+                CallAttempt::Refused(error) => return Err(error),
+                CallAttempt::QueueFull => {}
+                CallAttempt::Undiscovered if discoveries < DISCOVERIES_MAX => {
+                    discoveries += 1;
+                    self.discover_features().await?;
+                }
+                // The connection has changed after each discovery.
+                CallAttempt::Undiscovered => {
+                    let cause = Cause::ConnectionLost;
+                    let failure = CallFailure { cause, delivery: Delivery::NotSent, server: None };
+                    return Err(Error::from_failure(failure, call.operation, &call.path));
                 }
             }
-        };
+            let permit = self.shared.capacity.clone().acquire_many_owned(self.units(call)).await;
+            attempt = self.enqueue(call, permit.ok());
+        }
+    }
+
+    /// Waits for the outcome of an attempt. Server errors are in the reply's code.
+    pub(crate) async fn wait_for_outcome(
+        &self,
+        call: &ApiCall,
+        attempt: CallAttempt,
+    ) -> Result<ServerReply, Error> {
+        let receiver = self.submitted(call, attempt).await?;
         match receiver.await {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(failure)) => {

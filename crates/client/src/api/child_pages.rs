@@ -10,6 +10,7 @@ use zebu_proto::{ErrorCode, Jute, OpCode, Stat};
 use super::call::ApiCall;
 use super::children::Children;
 use super::client::Client;
+use super::compression::Compression;
 use super::error::Error;
 use super::freshness::PrivateRequest;
 use super::pending::Pending;
@@ -31,6 +32,8 @@ pub struct ChildEntry {
     pub stat: Option<Stat>,
     /// Its data, if it was requested and the client may read the child. Null data is empty.
     pub data: Option<Bytes>,
+    /// Whether the data does not decompress. It is as stored then.
+    pub bad_compression: bool,
 }
 
 /// A page of children.
@@ -170,15 +173,12 @@ impl ChildPages {
             let stat = stats.next();
             let is_hidden = stat.is_some_and(|stat| stat.czxid == -1);
             let data = data.next().filter(|_| !is_hidden).map(|data| data.map(Bytes::from_owner));
-            let data = data.map(|data| self.unpack(&call, data.unwrap_or_default())).transpose()?;
+            let data = data.map(Option::unwrap_or_default);
+            let (data, bad_compression) = self.client.compression.unpack_given(data);
             let stat = stat.filter(|_| self.stats && !is_hidden);
-            children.push(ChildEntry { name: name.into(), stat, data });
+            children.push(ChildEntry { name: name.into(), stat, data, bad_compression });
         }
         Ok((ChildPage { children, parent: page.stat }, page.next.map(String::from)))
-    }
-
-    fn unpack(&self, call: &ApiCall, data: Bytes) -> Result<Bytes, Error> {
-        self.client.compression.unpack(data).map_err(|kind| call.error(kind))
     }
 
     /// The names behind `after`, in descending order.
@@ -214,11 +214,16 @@ impl ChildPages {
     /// The entries of these children. Children that are gone are left out.
     async fn read_batch(&self, names: &[String]) -> Result<Vec<ChildEntry>, Error> {
         if !self.stats && !self.data {
-            let entry = |name: &String| ChildEntry { name: name.clone(), stat: None, data: None };
+            let entry = |name: &String| {
+                let name = name.clone();
+                ChildEntry { name, stat: None, data: None, bad_compression: false }
+            };
             return Ok(names.iter().map(entry).collect());
         }
-        let reads: Vec<Pending<NodeData>> =
-            names.iter().map(|name| self.client.get(&path::join(&self.path, name)).send()).collect();
+        let read = |name: &String| {
+            self.client.get(&path::join(&self.path, name)).compression(Compression::None).send()
+        };
+        let reads: Vec<Pending<NodeData>> = names.iter().map(read).collect();
         let mut entries = Vec::with_capacity(names.len());
         for (name, read) in names.iter().zip(reads) {
             let (stat, data) = match read.await {
@@ -227,11 +232,9 @@ impl ChildPages {
                 Err(error) if error.code() == Some(ErrorCode::NoAuth) => (None, None),
                 Err(error) => return Err(error),
             };
-            entries.push(ChildEntry {
-                name: name.clone(),
-                stat: stat.filter(|_| self.stats),
-                data: data.filter(|_| self.data),
-            });
+            let (data, bad_compression) = self.client.compression.unpack_given(data.filter(|_| self.data));
+            let stat = stat.filter(|_| self.stats);
+            entries.push(ChildEntry { name: name.clone(), stat, data, bad_compression });
         }
         Ok(entries)
     }

@@ -38,6 +38,8 @@ pub(crate) struct ClientShared {
     pub(crate) status: watch::Receiver<SessionStatus>,
     pub(crate) lease: Arc<LeaseDeadline>,
     pub(crate) disconnects: Arc<AtomicU64>,
+    /// The number of the connection; zero without one.
+    pub(crate) connection: Arc<AtomicU64>,
     pub(crate) last_errors: Arc<LastErrors>,
     pub(crate) sasl_refusal: Arc<OnceLock<SaslRefusal>>,
     /// The number of servers in the list.

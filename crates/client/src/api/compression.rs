@@ -49,6 +49,21 @@ impl Compression {
             Err(error) => Err(ErrorKind::BadCompression(error.to_string().into())),
         }
     }
+
+    /// Decompresses data of a list, whose other entries must not fail with it. Data that does not decompress
+    /// is returned as stored, with `true`.
+    pub(crate) fn unpack_or_keep(self, data: Bytes) -> (Bytes, bool) {
+        match self.unpack(data.clone()) {
+            Ok(plain) => (plain, false),
+            Err(_) => (data, true),
+        }
+    }
+
+    /// The same for data that may be missing.
+    pub(crate) fn unpack_given(self, data: Option<Bytes>) -> (Option<Bytes>, bool) {
+        let (data, bad) = data.map(|data| self.unpack_or_keep(data)).unzip();
+        (data, bad.unwrap_or_default())
+    }
 }
 
 #[cfg(test)]

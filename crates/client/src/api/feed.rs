@@ -17,7 +17,7 @@ use zebu_proto::{ErrorCode, Jute, OpCode, SessionId};
 
 use super::call::ApiCall;
 use super::client::Client;
-use super::error::{Error, ErrorKind};
+use super::error::Error;
 use super::freshness::PrivateRequest;
 use crate::core::{FeedId, FeedSignal};
 use crate::net::DriverCommand;
@@ -64,6 +64,8 @@ pub struct NodeChange {
     pub version: i32,
     /// The new data, with [`Feed::with_data`]. Null data is empty.
     pub data: Option<Bytes>,
+    /// Whether the data does not decompress. It is as stored then.
+    pub bad_compression: bool,
     /// The kind of a created node.
     pub owner: CreatedOwner,
 }
@@ -330,9 +332,8 @@ impl FeedReader {
     async fn pass(&mut self, batch: FeedBatch) -> bool {
         let is_mark = batch.records.is_empty();
         for record in batch.records {
-            let item = self.transaction(record).map(FeedItem::Change);
-            let failed = item.is_err();
-            if self.items.send(item).await.is_err() || failed {
+            let item = FeedItem::Change(self.transaction(record));
+            if self.items.send(Ok(item)).await.is_err() {
                 return false;
             }
         }
@@ -340,23 +341,23 @@ impl FeedReader {
         !is_mark || self.items.send(Ok(FeedItem::Progress(batch.to))).await.is_ok()
     }
 
-    fn transaction(&self, record: FeedRecord) -> Result<FeedTransaction, Error> {
+    fn transaction(&self, record: FeedRecord) -> FeedTransaction {
         let FeedRecord { zxid, time_ms, session, changes } = record;
-        let changes = changes.into_iter().map(|change| self.change(change)).collect::<Result<_, _>>()?;
-        Ok(FeedTransaction { zxid, time_ms, session: SessionId(session), changes })
+        let changes = changes.into_iter().map(|change| self.change(change)).collect();
+        FeedTransaction { zxid, time_ms, session: SessionId(session), changes }
     }
 
-    fn change(&self, change: FeedChange) -> Result<NodeChange, Error> {
+    /// Data that does not decompress must not end the feed: it would end again at the same transaction.
+    fn change(&self, change: FeedChange) -> NodeChange {
         let FeedChange { kind, path, version, data, owner } = change;
         let has_data = matches!(kind, ChangeKind::Created | ChangeKind::DataChanged) && self.options.data;
         let data = has_data.then(|| data.map(Bytes::from_owner).unwrap_or_default());
-        let data = data.map(|data| self.client.compression.unpack(data)).transpose();
+        let (data, bad_compression) = self.client.compression.unpack_given(data);
         let path = match &*path {
             "" => String::new(),
             path => path::without_root(&self.client.root, path).to_owned(),
         };
-        let data = data.map_err(|kind: ErrorKind| Error::new(kind, OPERATION, &path))?;
-        Ok(NodeChange { kind, path, version, data, owner })
+        NodeChange { kind, path, version, data, bad_compression, owner }
     }
 
     fn grant(&self, feed: FeedId, credit: i32) {

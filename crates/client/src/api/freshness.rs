@@ -4,6 +4,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use zebu_proto::client::Freshness;
 use zebu_proto::{ErrorCode, Jute, OpCode};
@@ -12,6 +13,10 @@ use super::call::{ApiCall, put_path_and_watch};
 use super::client::Client;
 use super::error::{Error, ErrorKind};
 use crate::core::{FEATURES_NODE, feature_names};
+use crate::net::awake_now;
+
+/// The time after which a missing feature is looked for again: the leader of the server may have changed.
+const MISSING_FOR: Duration = Duration::from_secs(10);
 
 /// A request that only some servers have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,15 +69,23 @@ impl ServerFeatures {
     }
 }
 
-/// The features of the server of the current connection.
+/// The features of the server of one connection.
+#[derive(Clone, Copy, Debug)]
+struct Discovery {
+    connection: u64,
+    features: ServerFeatures,
+    at: Instant,
+}
+
+/// The features that were discovered last.
 #[derive(Debug, Default)]
-pub(crate) struct DiscoveredFeatures(Mutex<Option<(u64, ServerFeatures)>>);
+pub(crate) struct DiscoveredFeatures(Mutex<Option<Discovery>>);
 
 /// Whether a read may be sent on the current connection.
 pub(crate) enum ReadSupport {
-    /// It may, if the number of disconnects is still this one.
+    /// It may, on the connection with this number.
     Supported {
-        disconnects: u64,
+        connection: u64,
     },
     Unsupported,
     /// Discovery comes first.
@@ -80,8 +93,8 @@ pub(crate) enum ReadSupport {
 }
 
 impl DiscoveredFeatures {
-    fn set(&self, disconnects: u64, features: ServerFeatures) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((disconnects, features));
+    fn set(&self, discovery: Discovery) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(discovery);
     }
 
     /// Forgets the features: the server has refused a read that it had announced.
@@ -91,16 +104,20 @@ impl DiscoveredFeatures {
 
     fn support(
         &self,
-        disconnects: u64,
+        connection: u64,
+        now: Instant,
         freshness: Freshness,
         private: Option<PrivateRequest>,
     ) -> ReadSupport {
         match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some((known, features)) if known == disconnects => {
+            Some(known) if known.connection == connection => {
+                let features = known.features;
                 if features.allow(freshness) && private.is_none_or(|request| features.has(request)) {
-                    ReadSupport::Supported { disconnects }
-                } else {
+                    ReadSupport::Supported { connection }
+                } else if now < known.at + MISSING_FOR {
                     ReadSupport::Unsupported
+                } else {
+                    ReadSupport::Unknown
                 }
             }
             Some(_) | None => ReadSupport::Unknown,
@@ -127,24 +144,25 @@ impl ApiCall {
 
 impl Client {
     pub(crate) fn read_support(&self, call: &ApiCall) -> ReadSupport {
-        let disconnects = self.shared.disconnects.load(Ordering::Acquire);
-        self.shared.features.support(disconnects, call.freshness, call.private)
+        let connection = self.shared.connection.load(Ordering::Acquire);
+        self.shared.features.support(connection, awake_now(), call.freshness, call.private)
     }
 
-    /// Reads the features of the server, for reads on the current connection.
+    /// Reads the features of the server, for requests on the connection that answers.
     pub(crate) async fn discover_features(&self) -> Result<(), Error> {
-        let disconnects = self.shared.disconnects.load(Ordering::Acquire);
         let call = ApiCall::new("discover", FEATURES_NODE, OpCode::GetData)
             .body(|out| put_path_and_watch(FEATURES_NODE, false, out));
-        let features = match Box::pin(self.call_once(&call)).await {
-            Ok(reply) => call.decode(&reply, |reader| {
+        let attempt = self.start_awaited(&call);
+        let reply = Box::pin(self.wait_for_outcome(&call, attempt)).await?;
+        let features = match reply.code {
+            0 => call.decode(&reply, |reader| {
                 let data = reader.buffer()?.unwrap_or_default();
                 Ok(ServerFeatures::parse(&String::from_utf8_lossy(data)))
             })?,
-            Err(error) if error.code() == Some(ErrorCode::NoNode) => ServerFeatures::default(),
-            Err(error) => return Err(error),
+            code if code == ErrorCode::NoNode.wire() => ServerFeatures::default(),
+            code => return Err(Error::from_code(code, call.operation, &call.path, &reply.server)),
         };
-        self.shared.features.set(disconnects, features);
+        self.shared.features.set(Discovery { connection: reply.connection, features, at: awake_now() });
         Ok(())
     }
 
@@ -219,14 +237,26 @@ mod tests {
     #[test]
     fn features_belong_to_a_connection() {
         let features = DiscoveredFeatures::default();
-        let support = |disconnects| features.support(disconnects, Freshness::LINEARIZABLE, None);
-        assert!(matches!(support(3), ReadSupport::Unknown));
-        features.set(3, ServerFeatures { linear: true, ..ServerFeatures::default() });
-        assert!(matches!(support(3), ReadSupport::Supported { disconnects: 3 }));
-        assert!(matches!(support(4), ReadSupport::Unknown), "another connection");
-        features.set(4, ServerFeatures::default());
-        assert!(matches!(support(4), ReadSupport::Unsupported));
+        let now = awake_now();
+        let support = |connection, now| features.support(connection, now, Freshness::LINEARIZABLE, None);
+        let linear = ServerFeatures { linear: true, ..ServerFeatures::default() };
+        assert!(matches!(support(3, now), ReadSupport::Unknown));
+        features.set(Discovery { connection: 3, features: linear, at: now });
+        assert!(matches!(support(3, now), ReadSupport::Supported { connection: 3 }));
+        assert!(matches!(support(3, now + MISSING_FOR), ReadSupport::Supported { .. }));
+        assert!(matches!(support(4, now), ReadSupport::Unknown), "another connection");
+        assert!(matches!(support(0, now), ReadSupport::Unknown), "no connection");
         features.forget();
-        assert!(matches!(support(4), ReadSupport::Unknown));
+        assert!(matches!(support(3, now), ReadSupport::Unknown));
+    }
+
+    #[test]
+    fn a_missing_feature_is_looked_for_again() {
+        let features = DiscoveredFeatures::default();
+        let now = awake_now();
+        let support = |now| features.support(4, now, Freshness::LINEARIZABLE, None);
+        features.set(Discovery { connection: 4, features: ServerFeatures::default(), at: now });
+        assert!(matches!(support(now), ReadSupport::Unsupported));
+        assert!(matches!(support(now + MISSING_FOR), ReadSupport::Unknown));
     }
 }

@@ -10,6 +10,7 @@ use zebu_proto::{ErrorCode, OpCode, Stat};
 
 use super::call::ApiCall;
 use super::client::Client;
+use super::compression::Compression;
 use super::error::Error;
 use super::freshness::{PrivateRequest, fresh_read};
 use super::pending::Pending;
@@ -34,6 +35,8 @@ pub struct ScanEntry {
     pub stat: Option<Stat>,
     /// Its data, if it was requested. Null data is empty.
     pub data: Option<Bytes>,
+    /// Whether the data does not decompress. It is as stored then.
+    pub bad_compression: bool,
 }
 
 /// A walk through a subtree; see [`Client::scan`].
@@ -173,10 +176,9 @@ impl Scan {
         let page = call.decode(&reply, |reader| ScanReply::decode(reader, self.stats, self.data))?;
         for node in page.nodes {
             let data = node.data.map(|data| data.map(Bytes::from_owner).unwrap_or_default());
-            let data = data.map(|data| self.client.compression.unpack(data)).transpose();
-            let data = data.map_err(|kind| call.error(kind))?;
+            let (data, bad_compression) = self.client.compression.unpack_given(data);
             let path = path::without_root(&self.client.root, &node.path).to_owned();
-            self.found.push_back(ScanEntry { path, stat: node.stat, data });
+            self.found.push_back(ScanEntry { path, stat: node.stat, data, bad_compression });
         }
         self.position = page.next.map_or(ScanPosition::End, |next| ScanPosition::After(next.into()));
         Ok(())
@@ -190,7 +192,8 @@ impl Scan {
             if visit.reads.is_none() {
                 let lists = self.depth.is_none_or(|depth| visit.depth < depth);
                 visit.reads = Some(VisitReads {
-                    node: wants_node.then(|| self.client.get(&visit.path).send()),
+                    node: wants_node
+                        .then(|| self.client.get(&visit.path).compression(Compression::None).send()),
                     children: lists.then(|| self.client.children(&visit.path).send()),
                 });
             }
@@ -225,11 +228,10 @@ impl Scan {
             depth: depth + 1,
             reads: None,
         }));
-        self.found.push_back(ScanEntry {
-            path,
-            stat: node.as_ref().filter(|_| self.stats).map(|node| node.stat),
-            data: node.filter(|_| self.data).map(|node| node.data),
-        });
+        let stat = node.as_ref().filter(|_| self.stats).map(|node| node.stat);
+        let data = node.filter(|_| self.data).map(|node| node.data);
+        let (data, bad_compression) = self.client.compression.unpack_given(data);
+        self.found.push_back(ScanEntry { path, stat, data, bad_compression });
         Ok(())
     }
 }

@@ -183,7 +183,9 @@ impl<T> SessionMachine<T> {
         let is_first = std::mem::replace(&mut self.served_epoch, self.epoch) != self.epoch;
         let search = (mode == ServerMode::ReadOnly)
             .then(|| ReadWriteSearch { next: now + SEARCH_PAUSE, pause: SEARCH_PAUSE });
-        self.phase = SessionPhase::Connected { link, since: now, search, usage: ConnectionUse::Serving };
+        self.connections += 1;
+        let usage = self.first_use(now);
+        self.phase = SessionPhase::Connected { link, since: now, search, usage };
         for index in 0..self.credentials.len() {
             self.send_credential(now, index);
         }
@@ -199,6 +201,7 @@ impl<T> SessionMachine<T> {
             self.actions.push_back(SessionAction::Status(self.status()));
         }
         self.set_state(state);
+        self.hand_over_if_idle();
     }
 
     fn register_watches_again(&mut self, now: Instant) {
@@ -225,15 +228,6 @@ impl<T> SessionMachine<T> {
             matches!(&self.phase, SessionPhase::Connected { usage: ConnectionUse::Leaving { .. }, .. });
         if leaving && self.in_flight.is_empty() && !self.continue_elsewhere(now) {
             self.connection_lost(now, Cause::ConnectionLost, "moving to another server");
-        }
-    }
-
-    /// Ends the machine without closing the session once no request is outstanding.
-    pub(super) fn hand_over_if_idle(&mut self) {
-        let hands_over =
-            matches!(&self.phase, SessionPhase::Connected { usage: ConnectionUse::HandingOver { .. }, .. });
-        if hands_over && self.outstanding() == 0 {
-            self.end(SessionEnding::Closed);
         }
     }
 
@@ -264,7 +258,7 @@ impl<T> SessionMachine<T> {
             self.fail_in_flight(&cause);
             match usage {
                 // No call was lost: queued calls go to the next server.
-                ConnectionUse::Leaving { .. } if !has_lost_calls => {}
+                ConnectionUse::Leaving { .. } if !has_lost_calls => self.fail_bound_calls(),
                 // Calls that were pipelined after a lost one must not overtake it on the next connection.
                 ConnectionUse::Serving | ConnectionUse::Leaving { .. } => self.fail_queue(&cause),
                 ConnectionUse::Closing { .. } | ConnectionUse::HandingOver { .. } => {
@@ -294,7 +288,10 @@ impl<T> SessionMachine<T> {
         self.pings.clear();
         self.auth_in_flight.clear();
         self.fail_in_flight(&Cause::SessionExpired);
+        self.moves.end();
         match self.settings.policy {
+            // A new session would only be closed.
+            _ if self.pending_end.is_some() => self.end(SessionEnding::Expired),
             SessionPolicy::Terminal => self.end(SessionEnding::Expired),
             SessionPolicy::Renew => {
                 self.fail_queue(&Cause::SessionExpired);

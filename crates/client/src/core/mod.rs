@@ -6,6 +6,7 @@
 
 mod action;
 mod authentication;
+mod closing;
 mod connect_string;
 mod connecting;
 mod failure;

@@ -62,6 +62,16 @@ pub(super) struct Moves {
 }
 
 impl Moves {
+    /// Whether the client has left a server for another one, and no reply shows yet that it is there.
+    pub(super) fn is_between_servers(&self) -> bool {
+        self.unnoticed_until.is_some()
+    }
+
+    /// The move ends with its session.
+    pub(super) fn end(&mut self) {
+        self.unnoticed_until = None;
+    }
+
     fn spare_link(&self) -> Option<LinkId> {
         match self.spare.as_ref()? {
             SpareConnection::Pause { .. } => None,
@@ -239,6 +249,7 @@ impl<T> SessionMachine<T> {
         let event = LogEvent::Moving { from: old.name.clone(), to: link.name.clone() };
         self.actions.push_back(SessionAction::Log(event));
         self.actions.push_back(SessionAction::Drop { link: old.id });
+        self.fail_bound_calls();
         self.lose_feeds();
         self.pings.clear();
         self.lease.disconnect();

@@ -63,6 +63,8 @@ pub(crate) struct QueuedRequest<T> {
     pub(crate) op: OpCode,
     pub(crate) body: Bytes,
     pub(crate) purpose: RequestPurpose<T>,
+    /// The connection to which the request is bound.
+    pub(crate) connection: Option<u64>,
     /// The time of failure without a connection.
     pub(crate) deadline: Instant,
 }

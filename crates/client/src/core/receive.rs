@@ -82,7 +82,7 @@ impl<T> SessionMachine<T> {
             Xid::AUTH => self.auth_reply(&header),
             Xid::PUSH => {
                 self.pushed(now, &body);
-                self.feed_pushed(now, &body, LENGTH_SIZE + payload.len());
+                self.feed_pushed(now, header.zxid, &body, LENGTH_SIZE + payload.len());
             }
             _ => self.call_reply(now, &header, body),
         }
@@ -105,7 +105,8 @@ impl<T> SessionMachine<T> {
         let Some(index) = self.auth_in_flight.pop_front() else { return };
         let server = self.server().unwrap_or_else(|| "".into());
         if let Some(token) = self.credentials[index].token.take() {
-            let reply = ServerReply { zxid: header.zxid, code: 0, body: Bytes::new(), server };
+            let connection = self.connections;
+            let reply = ServerReply { zxid: header.zxid, code: 0, body: Bytes::new(), server, connection };
             self.actions.push_back(SessionAction::Complete { token, outcome: Ok(reply) });
         }
     }
@@ -136,7 +137,8 @@ impl<T> SessionMachine<T> {
         // Some replies carry zero or -1.
         self.last_zxid = self.last_zxid.max(header.zxid);
         let server = self.server().unwrap_or_else(|| "".into());
-        let reply = ServerReply { zxid: header.zxid, code: header.err, body, server };
+        let connection = self.connections;
+        let reply = ServerReply { zxid: header.zxid, code: header.err, body, server, connection };
         match sent.purpose {
             RequestPurpose::Call { token, watch } => {
                 if let Some(watch) = watch {

@@ -47,6 +47,9 @@ pub struct SessionRequest {
     /// [`SessionMachine::disconnects`](super::SessionMachine::disconnects) at the time of the call. If the
     /// number has grown, earlier calls were lost; this one must not overtake them and fails too.
     pub disconnects_seen: u64,
+    /// The [connection](super::SessionMachine::connection) to which the call is bound: on another one, whose
+    /// server may not know the request, it fails as not sent. `None`: it may leave on every connection.
+    pub connection: Option<u64>,
 }
 
 /// A reply of the server.
@@ -60,6 +63,8 @@ pub struct ServerReply {
     pub body: Bytes,
     /// The server that replied.
     pub server: Arc<str>,
+    /// The number of its connection.
+    pub connection: u64,
 }
 
 /// The outcome of a call.

@@ -10,6 +10,7 @@ use zebu_proto::client::WatcherType;
 use zebu_proto::{Jute, OpCode};
 
 use super::action::SessionAction;
+use super::closing::PendingEnd;
 use super::connect_string::ServerAddress;
 use super::failure::{CallFailure, Cause, Delivery, cause_of};
 use super::feeds::ConnectionFeeds;
@@ -17,7 +18,7 @@ use super::frames::{self, FrameBuffer};
 use super::host_provider::{HostProvider, Rebalance};
 use super::lease::SessionLease;
 use super::moving::Moves;
-use super::phase::{ConnectionUse, LinkId, SessionEnding, SessionPhase};
+use super::phase::{LinkId, SessionEnding, SessionPhase};
 use super::queue::{AuthCredential, InFlightRequest, QueuedRequest, RequestPurpose, units};
 use super::random::Random;
 use super::request::WatchRegistration;
@@ -54,8 +55,8 @@ pub struct SessionMachine<T> {
     pub(super) timeout: Duration,
     /// The newest zxid of any reply; setWatches registers watches relative to it.
     pub(super) last_zxid: i64,
-    /// The newest zxid of any watch event. Further events of the same transaction may be in flight, so it
-    /// only affects the choice of a server.
+    /// The newest zxid of any watch event or push of a feed. Further events of the same transaction may be in
+    /// flight, so it only affects the choice of a server.
     pub(super) event_zxid: i64,
     pub(super) last_xid: i32,
     pub(super) credentials: Vec<AuthCredential<T>>,
@@ -67,6 +68,7 @@ pub struct SessionMachine<T> {
     pub(super) auth_in_flight: VecDeque<usize>,
     pub(super) pings: VecDeque<Instant>,
     pub(super) close_tokens: Vec<T>,
+    pub(super) pending_end: Option<PendingEnd>,
     pub(super) input: FrameBuffer,
     pub(super) output: Vec<u8>,
     pub(super) watches: WatchTable,
@@ -80,6 +82,8 @@ pub struct SessionMachine<T> {
     pub(super) moves: Moves,
     pub(super) feeds: ConnectionFeeds,
     pub(super) disconnects: u64,
+    /// The number of connections that served, which is the number of the last one.
+    pub(super) connections: u64,
     pub(super) state: SessionState,
 }
 
@@ -116,6 +120,7 @@ impl<T> SessionMachine<T> {
             auth_in_flight: VecDeque::new(),
             pings: VecDeque::new(),
             close_tokens: Vec::new(),
+            pending_end: None,
             input: FrameBuffer::default(),
             output: Vec::new(),
             watches: WatchTable::default(),
@@ -128,6 +133,7 @@ impl<T> SessionMachine<T> {
             moves: Moves::default(),
             feeds: ConnectionFeeds::default(),
             disconnects: 0,
+            connections: 0,
             state: SessionState::Connecting,
         };
         session.schedule_connect(now);
@@ -161,19 +167,9 @@ impl<T> SessionMachine<T> {
     /// certainly reached the leader. Replies to pings and reads prove nothing. Replies to syncs, writes and
     /// the handshake with a read-write server do.
     pub fn lease_deadline(&self) -> Option<Instant> {
-        match self.phase {
-            // A server may close the session at any moment, or has closed it.
-            SessionPhase::Connected {
-                usage: ConnectionUse::Closing { .. } | ConnectionUse::HandingOver { .. },
-                ..
-            }
-            | SessionPhase::Ended(_) => None,
-            SessionPhase::Connected { .. }
-            | SessionPhase::Waiting { .. }
-            | SessionPhase::Opening { .. }
-            | SessionPhase::Handshake { .. }
-            | SessionPhase::Authenticating { .. } => self.lease.until(),
-        }
+        let is_over = matches!(self.phase, SessionPhase::Ended(_));
+        // A server may close the session at any moment, or has closed it.
+        if is_over || self.is_ending() { None } else { self.lease.until() }
     }
 
     /// Adds a credential for this and every later connection. The outcome comes with the reply of a server.
@@ -229,64 +225,13 @@ impl<T> SessionMachine<T> {
         }
     }
 
-    /// Closes the session. Earlier calls are answered first.
-    pub fn close(&mut self, now: Instant, token: T) {
-        self.close_tokens.push(token);
-        self.drop_spare();
-        let deadline = now + self.timeout / 3;
-        match &mut self.phase {
-            SessionPhase::Connected { usage: ConnectionUse::Closing { .. }, .. } => {}
-            // Another client takes over the session: only this machine ends.
-            SessionPhase::Connected { usage: ConnectionUse::HandingOver { .. }, .. } => {}
-            SessionPhase::Connected { usage, .. } => {
-                *usage = ConnectionUse::Closing { deadline };
-                let (op, body) = (OpCode::CloseSession, Bytes::new());
-                self.queue.push_back(QueuedRequest { op, body, purpose: RequestPurpose::Close, deadline });
-            }
-            SessionPhase::Waiting { .. }
-            | SessionPhase::Opening { .. }
-            | SessionPhase::Handshake { .. }
-            | SessionPhase::Authenticating { .. } => self.end(SessionEnding::Closed),
-            SessionPhase::Ended(ending) => {
-                let cause = cause_of(*ending);
-                self.fail_closers(cause);
-            }
-        }
-    }
-
-    /// Ends the machine and leaves the session to another client. Earlier calls are answered first. Returns
-    /// `None`, without any effect, if there is no session to hand over.
-    pub fn hand_over(&mut self, now: Instant) -> Option<SessionCredentials> {
-        let credentials = self.credentials()?;
-        self.drop_spare();
-        let deadline = now + self.timeout / 3;
-        match &mut self.phase {
-            SessionPhase::Connected {
-                usage: usage @ (ConnectionUse::Serving | ConnectionUse::Leaving { .. }),
-                ..
-            } => {
-                *usage = ConnectionUse::HandingOver { deadline };
-                self.hand_over_if_idle();
-            }
-            SessionPhase::Connected { usage: ConnectionUse::HandingOver { .. }, .. } => {}
-            SessionPhase::Waiting { .. }
-            | SessionPhase::Opening { .. }
-            | SessionPhase::Handshake { .. }
-            | SessionPhase::Authenticating { .. } => self.end(SessionEnding::Closed),
-            // The session is closing or closed.
-            SessionPhase::Connected { usage: ConnectionUse::Closing { .. }, .. } | SessionPhase::Ended(_) => {
-                return None;
-            }
-        }
-        Some(credentials)
-    }
-
     /// Appends the bytes to write. All of them count as sent.
     pub fn poll_write(&mut self, now: Instant, out: &mut Vec<u8>) {
         let before = out.len();
         out.append(&mut self.output);
         while out.len() - before < self.settings.batch_limit && self.may_send_next() {
             let Some(waiting) = self.queue.pop_front() else { break };
+            debug_assert!(waiting.connection.is_none_or(|number| number == self.connections));
             let xid = self.next_xid();
             frames::request(xid, waiting.op, &waiting.body, out);
             let proves = self.lease.provable_send_time(waiting.op, now, self.timeout);
@@ -317,6 +262,20 @@ impl<T> SessionMachine<T> {
     /// one that was made before it.
     pub fn disconnects(&self) -> u64 {
         self.disconnects
+    }
+
+    /// The number of the connection on which a call would leave now; `None` without one. Callers copy it into
+    /// the [requests](super::SessionRequest) that not every server knows.
+    pub fn connection(&self) -> Option<u64> {
+        match &self.phase {
+            SessionPhase::Connected { usage, .. } if usage.sends() => Some(self.connections),
+            SessionPhase::Connected { .. }
+            | SessionPhase::Waiting { .. }
+            | SessionPhase::Opening { .. }
+            | SessionPhase::Handshake { .. }
+            | SessionPhase::Authenticating { .. }
+            | SessionPhase::Ended(_) => None,
+        }
     }
 
     /// The number of calls without an outcome.
@@ -427,6 +386,17 @@ impl<T> SessionMachine<T> {
         }
     }
 
+    /// Fails the queued calls that are bound to the connection, which ends. The others go to the next one.
+    pub(super) fn fail_bound_calls(&mut self) {
+        let (bound, others) = std::mem::take(&mut self.queue)
+            .into_iter()
+            .partition::<VecDeque<_>, _>(|waiting| waiting.connection.is_some());
+        self.queue = others;
+        for waiting in bound {
+            self.fail(waiting.purpose, Cause::ConnectionLost, Delivery::NotSent);
+        }
+    }
+
     pub(super) fn lose_watches(&mut self, keep_persistent: bool) {
         for (watcher, path) in self.watches.remove_on_session_end(keep_persistent) {
             let event = WatchEvent { kind: EventKind::WatchLost, path: Arc::from(path), zxid: None };
@@ -441,6 +411,7 @@ impl<T> SessionMachine<T> {
             self.actions.push_back(SessionAction::Drop { link: link.id });
         }
         self.drop_spare();
+        self.pending_end = None;
         self.lose_feeds();
         self.fail_in_flight(&cause);
         self.fail_queue(&cause);
@@ -460,12 +431,5 @@ impl<T> SessionMachine<T> {
         });
         self.fail_closers(cause);
         self.actions.push_back(SessionAction::End);
-    }
-
-    /// Completes all close calls. `Closed` means here that no server has confirmed the close.
-    fn fail_closers(&mut self, cause: Cause) {
-        for token in std::mem::take(&mut self.close_tokens) {
-            self.fail_call(token, cause.clone(), Delivery::NotSent);
-        }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::failure::{Cause, Delivery, cause_of};
 use super::feeds::FeedId;
-use super::phase::{ConnectionUse, SessionPhase};
+use super::phase::SessionPhase;
 use super::queue::{QueuedRequest, RequestPurpose};
 use super::request::SessionRequest;
 use super::session::SessionMachine;
@@ -33,12 +33,10 @@ impl<T> SessionMachine<T> {
     fn refuse(&mut self, request: &SessionRequest, token: T) -> Option<T> {
         let refused = match &self.phase {
             SessionPhase::Ended(ending) => Some(cause_of(*ending)),
-            SessionPhase::Connected {
-                usage: ConnectionUse::Closing { .. } | ConnectionUse::HandingOver { .. },
-                ..
-            } => Some(Cause::Closed),
+            _ if self.is_ending() => Some(Cause::Closed),
             _ if self.queue.len() >= self.settings.queue_limit => Some(Cause::QueueFull),
             _ if request.disconnects_seen < self.disconnects => Some(Cause::ConnectionLost),
+            _ if !self.has_connection_of(request) => Some(Cause::ConnectionLost),
             _ => None,
         };
         match refused {
@@ -50,8 +48,15 @@ impl<T> SessionMachine<T> {
         }
     }
 
+    /// Whether the connection to which a request is bound is there.
+    fn has_connection_of(&self, request: &SessionRequest) -> bool {
+        let is_connected = matches!(self.phase, SessionPhase::Connected { .. });
+        request.connection.is_none_or(|number| is_connected && number == self.connections)
+    }
+
     fn enqueue(&mut self, now: Instant, request: SessionRequest, purpose: RequestPurpose<T>) {
         let deadline = now + self.settings.connection_timeout;
-        self.queue.push_back(QueuedRequest { op: request.op, body: request.body, purpose, deadline });
+        let SessionRequest { op, body, connection, .. } = request;
+        self.queue.push_back(QueuedRequest { op, body, purpose, connection, deadline });
     }
 }

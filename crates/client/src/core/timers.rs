@@ -10,12 +10,15 @@ use super::action::SessionAction;
 use super::connect_string::ServerAddress;
 use super::failure::{Cause, Delivery};
 use super::frames;
-use super::phase::{ConnectionUse, SessionPhase};
+use super::phase::{ConnectionUse, SessionEnding, SessionPhase};
 use super::queue::RequestPurpose;
 use super::session::{SessionMachine, SessionOrigin};
 
 /// The longest pause of the search for a read-write server.
 const SEARCH_PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// The part of the timeout that a slow move leaves of the lease for the handshake with the next server.
+const LEASE_RESERVE: u32 = 6;
 
 impl<T> SessionMachine<T> {
     /// When [`SessionMachine::tick`] is due next.
@@ -26,12 +29,8 @@ impl<T> SessionMachine<T> {
             | SessionPhase::Handshake { deadline, .. }
             | SessionPhase::Authenticating { deadline, .. } => Some(*deadline),
             SessionPhase::Connected { search, usage, .. } => {
-                let own = match usage {
-                    ConnectionUse::Serving => search.as_ref().map(|search| search.next),
-                    ConnectionUse::Leaving { deadline }
-                    | ConnectionUse::Closing { deadline }
-                    | ConnectionUse::HandingOver { deadline } => Some(*deadline),
-                };
+                let search_due = search.as_ref().map(|search| search.next);
+                let own = self.end_of_use(*usage).or(search_due);
                 let moving = [self.discovery_due(), self.spare_deadline()];
                 let times = [Some(self.ping_due()), self.renewal_due(), self.read_timeout_due(), own];
                 return times.into_iter().chain(moving).flatten().min();
@@ -39,7 +38,8 @@ impl<T> SessionMachine<T> {
             SessionPhase::Ended(_) => return None,
         };
         let waiting = self.queue.front().map(|waiting| waiting.deadline);
-        [own, waiting, self.suspension_due(), self.expiry_due()].into_iter().flatten().min()
+        let ending = [self.pending_end_due(), self.suspension_due(), self.expiry_due()];
+        [own, waiting].into_iter().chain(ending).flatten().min()
     }
 
     /// Runs all timers that are due.
@@ -55,6 +55,9 @@ impl<T> SessionMachine<T> {
             }
             SessionPhase::Connected { .. } => return self.tick_connected(now),
             SessionPhase::Ended(_) => return,
+        }
+        if self.pending_end_due().is_some_and(|due| now >= due) {
+            return self.end(SessionEnding::Closed);
         }
         if self.suspension_due().is_some_and(|due| now >= due) {
             self.suspend_if_due(now);
@@ -78,15 +81,28 @@ impl<T> SessionMachine<T> {
         }
     }
 
+    /// When a connection in this use ends without the replies that are awaited.
+    fn end_of_use(&self, usage: ConnectionUse) -> Option<Instant> {
+        match usage {
+            ConnectionUse::Serving => None,
+            ConnectionUse::Closing { deadline } | ConnectionUse::HandingOver { deadline } => Some(deadline),
+            ConnectionUse::Leaving { deadline } => Some(self.end_of_leaving(deadline)),
+        }
+    }
+
+    /// A lease that is kept must outlive a slow move. A renewal would wait behind the same replies, so the
+    /// connection ends early, and the handshake with the next server renews the lease.
+    fn end_of_leaving(&self, deadline: Instant) -> Instant {
+        let begun = deadline - self.timeout / 3;
+        let lease = self.lease.until().filter(|_| self.lease.has_users());
+        let early = lease.map(|until| until - self.timeout / LEASE_RESERVE);
+        // If the lease was short before, the calls are more likely to be saved than the lease.
+        early.filter(|early| *early > begun).map_or(deadline, |early| early.min(deadline))
+    }
+
     fn tick_connected(&mut self, now: Instant) {
-        if let SessionPhase::Connected {
-            usage:
-                ConnectionUse::Leaving { deadline }
-                | ConnectionUse::Closing { deadline }
-                | ConnectionUse::HandingOver { deadline },
-            ..
-        } = &self.phase
-            && now >= *deadline
+        if let SessionPhase::Connected { usage, .. } = &self.phase
+            && self.end_of_use(*usage).is_some_and(|due| now >= due)
         {
             return self.connection_lost(
                 now,

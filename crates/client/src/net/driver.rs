@@ -48,6 +48,8 @@ pub(crate) struct ClientDriver<C: Connector> {
     pub(crate) suspension: Suspension,
     /// Publishes [`SessionMachine::disconnects`] to callers.
     pub(crate) disconnects: Arc<AtomicU64>,
+    /// Publishes [`SessionMachine::connection`] to callers; zero is none.
+    pub(crate) connection: Arc<AtomicU64>,
     pub(crate) last_errors: Arc<LastErrors>,
     /// Publishes the reason of an end by SASL, before the state.
     pub(crate) sasl_refusal: Arc<OnceLock<SaslRefusal>>,
@@ -231,6 +233,9 @@ impl<C: Connector> DriverTask<C> {
         self.check_suspension();
         // Before the lost calls complete, so that their callers see the new number.
         self.driver.disconnects.store(self.driver.session.disconnects(), Ordering::Release);
+        // Before the replies of the connection are passed on, and before its state is published.
+        let connection = self.driver.session.connection().unwrap_or_default();
+        self.driver.connection.store(connection, Ordering::Release);
         // Before the state is published, so that no caller sees a lease after the end of the session.
         self.driver.lease.set(self.driver.session.lease_deadline());
         while let Some(action) = self.driver.session.poll_action() {

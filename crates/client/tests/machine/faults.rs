@@ -94,6 +94,7 @@ fn a_call_made_before_the_loss_was_known_does_not_overtake() {
         body: Bytes::new(),
         watch: None,
         disconnects_seen,
+        connection: None,
     };
     rig.session.submit(rig.now, request(before), 2);
     rig.pump();

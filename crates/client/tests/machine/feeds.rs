@@ -88,6 +88,25 @@ fn a_feed_ends_with_its_last_push_or_its_connection() {
 }
 
 #[test]
+fn the_next_server_has_applied_what_a_feed_has_shown() {
+    let mut rig = with_feed(3);
+    let push_at = |feed, zxid| {
+        let mut body = Vec::new();
+        batch(feed, zxid).encode(&mut body);
+        reply(-23106, zxid, 0, &body)
+    };
+    rig.receive(&push_at(3, 50));
+    // Nothing was shown of a push without a feed.
+    rig.receive(&push_at(4, 60));
+    // The first mark repeats the place that the application chose.
+    let mut body = Vec::new();
+    FeedPush::Batch(FeedBatch { feed: 3, from: 70, to: 70, records: Vec::new() }).encode(&mut body);
+    rig.reply(-23106, 70, 0, &body);
+    rig.lose();
+    assert_eq!(rig.accept().last_zxid_seen, 50);
+}
+
+#[test]
 fn a_push_that_does_not_decode_ends_the_connection_of_a_feed() {
     let mut rig = with_feed(3);
     rig.reply(-23106, 9, 0, &[0, 0, 0, 1, 0]);

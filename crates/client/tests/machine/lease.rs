@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use zebu_client::core::{ReadOnlyServers, ServerList, SessionState};
+use zebu_client::core::{ReadOnlyServers, ServerList, ServerMoves, SessionState};
 use zebu_proto::client::ConnectResponse;
 use zebu_proto::client::connect::ReadOnlyField;
 use zebu_proto::{OpCode, SessionId};
 
-use crate::rig::{Rig, SESSION, SentRequest, TIMEOUT, decode_request, payloads};
+use crate::rig::{Rig, SESSION, SentRequest, TIMEOUT, decode_request, payloads, push};
 
 const SYNC: i32 = 9;
 const PING: i32 = 11;
@@ -344,4 +344,37 @@ fn its_syncs_name_the_root() {
     let (seen, _) = serve(&mut rig, TIMEOUT, None);
     let bodies: Vec<_> = seen.iter().filter(|(_, request)| request.op == SYNC).collect();
     assert!(bodies.len() >= 2 && bodies.iter().all(|(_, request)| request.body == [0, 0, 0, 1, b'/']));
+}
+
+/// How much is left of the lease when a client dials again that was asked to move, after this time of service,
+/// and that one reply kept on its connection; and how long it stayed there.
+fn left_after_a_slow_move(service: Duration, keeps_lease: bool) -> (Duration, Duration) {
+    let mut rig = Rig::new("a:1,b:1", |settings| settings.moves = ServerMoves::Follow);
+    rig.accept();
+    if keeps_lease {
+        rig.session.keep_lease(rig.now);
+    }
+    serve(&mut rig, service, None);
+    rig.call(1, OpCode::GetData, b"");
+    rig.write();
+    rig.receive(&push(2));
+    rig.open_spare();
+    let begun = rig.now;
+    while rig.opening.is_none() {
+        rig.pass(Duration::from_millis(10));
+    }
+    assert!(rig.ended[&1].is_err());
+    (lease(&rig).saturating_duration_since(rig.now), rig.now - begun)
+}
+
+#[test]
+fn a_slow_move_leaves_time_to_renew_the_lease_at_the_next_server() {
+    for step in 0..50 {
+        let service = TIMEOUT * 2 + Duration::from_millis(100) * step;
+        let (left, stay) = left_after_a_slow_move(service, true);
+        assert!(left > TIMEOUT / 8, "{left:?} after {service:?}");
+        assert!(stay > TIMEOUT / 6, "{stay:?}: other replies are awaited");
+    }
+    let (_, stay) = left_after_a_slow_move(TIMEOUT * 2, false);
+    assert!(stay >= TIMEOUT / 3, "without a lease to keep there is no hurry");
 }

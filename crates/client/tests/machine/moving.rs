@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use zebu_client::core::{EventKind, ServerMoves, SessionState, WatchIntent};
+use zebu_client::core::{Cause, Delivery, EventKind, ServerMoves, SessionState, WatchIntent};
+use zebu_proto::client::ConnectResponse;
+use zebu_proto::client::connect::ReadOnlyField;
 use zebu_proto::{ErrorCode, OpCode};
 
 use crate::rig::{Rig, SESSION, TIMEOUT, event, push};
@@ -129,6 +131,44 @@ fn a_move_awaits_what_is_out_and_then_goes_on_in_order() {
     assert_eq!(rig.requests()[0].op, HELLO);
 }
 
+/// The next server may not know a private request.
+#[test]
+fn a_call_that_is_bound_to_its_connection_is_not_sent_on_the_next_one() {
+    let mut rig = greeted("a:1,b:1");
+    rig.call(1, OpCode::SetData, b"1");
+    let sent = rig.requests();
+    rig.receive(&push(MOVE));
+    let bound = rig.session.connection();
+    assert!(bound.is_some());
+    rig.open_spare();
+    assert_eq!(rig.session.connection(), None, "nothing more is sent on this connection");
+    rig.call_on(2, OpCode::With, b"2", bound);
+    rig.call(3, OpCode::SetData, b"3");
+    rig.reply(sent[0].xid, 4, 0, b"");
+    let failure = rig.ended[&2].clone().unwrap_err();
+    assert_eq!((failure.cause, failure.delivery), (Cause::ConnectionLost, Delivery::NotSent));
+    rig.call_on(4, OpCode::With, b"4", bound);
+    rig.greet();
+    let ops: Vec<_> = rig.requests().iter().map(|seen| seen.op).collect();
+    assert_eq!(ops, [OpCode::GetData.wire(), OpCode::SetData.wire()]);
+    rig.call_on(5, OpCode::With, b"5", bound);
+    assert!([4, 5].iter().all(|token| rig.ended[token].is_err()));
+    rig.call_on(6, OpCode::With, b"6", rig.session.connection());
+    assert_eq!(rig.requests()[0].body, b"6");
+}
+
+#[test]
+fn an_idle_connection_that_is_lost_has_another_number_than_the_next() {
+    let mut rig = Rig::connected();
+    let (bound, before) = (rig.session.connection(), rig.session.disconnects());
+    rig.lose();
+    assert_eq!((rig.session.connection(), rig.session.disconnects()), (None, before));
+    rig.accept();
+    assert!(rig.session.connection() > bound);
+    rig.call_on(1, OpCode::With, b"", bound);
+    assert!(rig.ended[&1].is_err() && rig.requests().is_empty());
+}
+
 #[test]
 fn without_another_server_the_client_stays_and_tries_again() {
     let mut rig = greeted("a:1,b:1");
@@ -189,6 +229,88 @@ fn a_close_during_a_move_ends_on_the_old_connection() {
     assert_eq!(close[0].op, -11);
     rig.reply(close[0].xid, 5, 0, b"");
     assert!(rig.ended[&1].is_ok() && rig.ended[&9].is_ok() && rig.over);
+}
+
+/// A client that has left its server; its call waits for the next one.
+fn between_servers() -> Rig {
+    let mut rig = greeted("a:1,b:1");
+    rig.call(1, OpCode::SetData, b"1");
+    let sent = rig.requests();
+    rig.receive(&push(MOVE));
+    rig.open_spare();
+    rig.call(3, OpCode::SetData, b"3");
+    rig.reply(sent[0].xid, 4, 0, b"");
+    assert!(rig.has_moved && rig.state() == SessionState::Connected);
+    rig
+}
+
+#[test]
+fn a_close_between_two_servers_closes_the_session_on_the_next_one() {
+    let mut rig = between_servers();
+    rig.session.close(rig.now, 9);
+    rig.pump();
+    rig.call(4, OpCode::SetData, b"4");
+    let failure = rig.ended[&4].clone().unwrap_err();
+    assert_eq!((failure.cause, failure.delivery), (Cause::Closed, Delivery::NotSent));
+    assert_eq!(rig.session.hand_over(rig.now), None);
+    assert_eq!(rig.session.lease_deadline(), None);
+    rig.greet();
+    let sent = rig.requests();
+    assert_eq!(sent.iter().map(|seen| seen.op).collect::<Vec<_>>(), [OpCode::SetData.wire(), -11]);
+    assert_eq!(sent[0].body, b"3");
+    rig.reply(sent[0].xid, 5, 0, b"");
+    rig.reply(sent[1].xid, 6, 0, b"");
+    assert!(rig.ended[&3].is_ok() && rig.ended[&9].is_ok() && rig.over);
+}
+
+#[test]
+fn a_session_that_is_handed_over_between_two_servers_answers_its_calls_first() {
+    let mut rig = between_servers();
+    let credentials = rig.session.hand_over(rig.now);
+    assert!(credentials.is_some() && credentials == rig.session.hand_over(rig.now));
+    rig.pump();
+    rig.greet();
+    let sent = rig.requests();
+    assert_eq!(sent.iter().map(|seen| &seen.body[..]).collect::<Vec<_>>(), [b"3"]);
+    rig.reply(sent[0].xid, 5, 0, b"");
+    assert!(rig.ended[&3].is_ok() && rig.over);
+    // Without a call there is nothing to wait for on the next server.
+    let mut rig = greeted("a:1,b:1");
+    rig.receive(&push(MOVE));
+    rig.open_spare();
+    rig.session.hand_over(rig.now).unwrap();
+    rig.greet();
+    assert!(rig.over);
+    assert_eq!(rig.session.credentials(), credentials);
+}
+
+#[test]
+fn an_end_between_two_servers_waits_for_a_limited_time() {
+    for closes in [true, false] {
+        let mut rig = between_servers();
+        rig.has_moved = false;
+        if closes {
+            rig.session.close(rig.now, 9);
+        } else {
+            rig.session.hand_over(rig.now).unwrap();
+        }
+        rig.lose();
+        assert!(!rig.over, "another server may take the session");
+        rig.pass(TIMEOUT / 3);
+        assert!(rig.over && rig.ended[&3].is_err());
+        assert_eq!((closes, rig.ended.contains_key(&9)), (closes, closes));
+    }
+}
+
+#[test]
+fn a_session_that_expires_between_two_servers_is_not_opened_again_for_its_end() {
+    let mut rig = between_servers();
+    rig.session.close(rig.now, 9);
+    rig.has_moved = false;
+    rig.respond(&ConnectResponse::rejected(ReadOnlyField::Present(false)));
+    assert_eq!((rig.over, rig.state()), (true, SessionState::Expired));
+    assert_eq!(rig.ended[&3].clone().unwrap_err().cause, Cause::SessionExpired);
+    assert!(rig.ended[&9].is_err());
 }
 
 #[test]

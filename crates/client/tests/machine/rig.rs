@@ -241,17 +241,22 @@ impl Rig {
     }
 
     pub(crate) fn call(&mut self, token: u32, op: OpCode, body: &[u8]) {
-        let disconnects_seen = self.session.disconnects();
-        let request =
-            SessionRequest { op, body: Bytes::copy_from_slice(body), watch: None, disconnects_seen };
+        self.call_on(token, op, body, None);
+    }
+
+    /// A call that may leave on this connection only.
+    pub(crate) fn call_on(&mut self, token: u32, op: OpCode, body: &[u8], connection: Option<u64>) {
+        let (body, disconnects_seen) = (Bytes::copy_from_slice(body), self.session.disconnects());
+        let request = SessionRequest { op, body, watch: None, disconnects_seen, connection };
         self.session.submit(self.now, request, token);
         self.pump();
     }
 
     /// Opens a feed, with an empty body in place of the request.
     pub(crate) fn open_feed(&mut self, token: u32, feed: FeedId) {
-        let disconnects_seen = self.session.disconnects();
-        let request = SessionRequest { op: OpCode::Feed, body: Bytes::new(), watch: None, disconnects_seen };
+        let (disconnects_seen, connection) = (self.session.disconnects(), None);
+        let (op, body) = (OpCode::Feed, Bytes::new());
+        let request = SessionRequest { op, body, watch: None, disconnects_seen, connection };
         self.session.open_feed(self.now, request, feed, token);
         self.pump();
     }
@@ -264,8 +269,9 @@ impl Rig {
             WatchIntent::Children => OpCode::GetChildren2,
             WatchIntent::Persistent | WatchIntent::Recursive => OpCode::AddWatch,
         };
-        let disconnects_seen = self.session.disconnects();
-        let request = SessionRequest { op, body: Bytes::new(), watch: Some(watch), disconnects_seen };
+        let (disconnects_seen, connection) = (self.session.disconnects(), None);
+        let (body, watch) = (Bytes::new(), Some(watch));
+        let request = SessionRequest { op, body, watch, disconnects_seen, connection };
         self.session.submit(self.now, request, token);
         self.pump();
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
 mod each_fault;
+mod features;
 mod model;
 mod scenarios;
 mod schedules;

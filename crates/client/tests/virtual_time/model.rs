@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use zebu_client::{Connector, ServerAddress};
 use zebu_proto::client::read::ReadRequest;
@@ -69,7 +70,12 @@ pub(crate) struct Model {
     pub(crate) log: Vec<(&'static str, String, Vec<u8>)>,
     pub(crate) knows_create2: bool,
     pub(crate) requests: Vec<OpCode>,
+    /// Ends all connections.
+    cut: Arc<Notify>,
 }
+
+/// The virtual node of Zebu servers.
+const FEATURES_NODE: &str = "/zookeeper/zebu";
 
 /// A handle of the model; it is also the way to connect to it.
 #[derive(Clone)]
@@ -86,6 +92,11 @@ impl Server {
         self.0.lock().unwrap()
     }
 
+    /// Ends all connections, although no request is out.
+    pub(crate) fn cut_idle(&self) {
+        self.model().cut.notify_waiters();
+    }
+
     async fn serve(self, mut stream: DuplexStream) -> io::Result<()> {
         let first = read_frame(&mut stream).await?;
         let request = ConnectRequest::decode(&mut Reader::new(&first)).unwrap();
@@ -98,11 +109,16 @@ impl Server {
         write_frame(&mut bytes, |out| response.encode(out));
         stream.write_all(&bytes).await?;
         let Some(connection) = connection else { return Ok(()) };
+        let cut = self.model().cut.clone();
         loop {
-            let frame = read_frame(&mut stream).await?;
+            let frame = tokio::select! {
+                frame = read_frame(&mut stream) => frame?,
+                () = cut.notified() => return Ok(()),
+            };
             let header = RequestHeader::decode(&mut Reader::new(&frame)).unwrap();
             // The client asks by itself what the server can do.
-            let asks_features = frame.windows(15).any(|bytes| bytes == b"/zookeeper/zebu");
+            let asks_features =
+                frame.windows(FEATURES_NODE.len()).any(|bytes| bytes == FEATURES_NODE.as_bytes());
             let housekeeping = asks_features || matches!(header.op, 11 | 100 | 101 | 105 | -11);
             let fault = if housekeeping { None } else { self.model().plan.pop_front() };
             let fault = fault.unwrap_or(Fault::None);
@@ -111,7 +127,9 @@ impl Server {
             }
             let Some(bytes) = self.model().handle(session, connection, &frame, fault) else { return Ok(()) };
             stream.write_all(&bytes).await?;
-            if header.op == -11 || matches!(fault, Fault::CutDuring) {
+            // A server that does not know a request answers it and closes the connection.
+            let is_unknown = header.op == OpCode::With.wire() && !self.model().is_linear();
+            if header.op == -11 || matches!(fault, Fault::CutDuring) || is_unknown {
                 return Ok(());
             }
         }
@@ -169,6 +187,22 @@ impl Model {
             self.heard.remove(&session);
             self.expire(session);
         }
+    }
+
+    /// Sets what the server says that it can do; without it, the server is no Zebu server.
+    pub(crate) fn set_features(&mut self, features: Option<&str>) {
+        match features {
+            Some(features) => {
+                let data = format!("version=1\nfeatures={features}\n").into_bytes();
+                self.nodes.insert(FEATURES_NODE.into(), Node { data, stat: Stat::default(), next_child: 0 });
+            }
+            None => drop(self.nodes.remove(FEATURES_NODE)),
+        }
+    }
+
+    fn is_linear(&self) -> bool {
+        let node = self.nodes.get(FEATURES_NODE);
+        node.is_some_and(|node| node.data.windows(6).any(|bytes| bytes == b"linear"))
     }
 
     pub(crate) fn expire(&mut self, session: i64) {
@@ -264,6 +298,8 @@ impl Model {
             Request::Read(ReadRequest::Sync(path)) => {
                 path.map(|path| Box::<str>::from(&*path)).encode(&mut out)
             }
+            Request::With(_, read) if self.is_linear() => return self.apply(session, Request::Read(read)),
+            Request::With(..) => return Err(ErrorCode::Unimplemented),
             Request::Read(_) | Request::Auth(_) => {}
             other => panic!("the model does not know {other:?}"),
         }

@@ -259,8 +259,8 @@ impl Player {
         self.record(RecordKind::Called { number, operation: operation.clone() });
         self.open.insert(number, operation);
         self.waiting.push_back(number);
-        let request =
-            SessionRequest { op, body: body.into(), watch, disconnects_seen: self.session.disconnects() };
+        let (disconnects_seen, connection) = (self.session.disconnects(), None);
+        let request = SessionRequest { op, body: body.into(), watch, disconnects_seen, connection };
         self.session.submit(now, request, number);
         self.drive();
     }

@@ -403,8 +403,8 @@ impl World {
         let watch = watched.map(|(intent, path)| WatchRegistration { watcher: it.watcher(), intent, path });
         let call = self.core.checker.called(client, Rc::new(operation));
         let it = &mut self.clients[client];
-        let request =
-            SessionRequest { op, body: body.into(), watch, disconnects_seen: it.session.disconnects() };
+        let (disconnects_seen, connection) = (it.session.disconnects(), None);
+        let request = SessionRequest { op, body: body.into(), watch, disconnects_seen, connection };
         it.outstanding += 1;
         it.waiting.push_back(call);
         let instant = it.instant(self.core.now);
