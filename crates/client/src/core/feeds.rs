@@ -66,7 +66,7 @@ impl<T> SessionMachine<T> {
     }
 
     /// Passes a push to its feed. Pushes for a feed that was closed meanwhile are ignored.
-    pub(super) fn feed_pushed(&mut self, now: Instant, body: &Bytes) {
+    pub(super) fn feed_pushed(&mut self, now: Instant, zxid: i64, body: &Bytes) {
         if self.feeds.open.is_empty() {
             return;
         }
@@ -80,6 +80,8 @@ impl<T> SessionMachine<T> {
             FeedPush::End(end) => self.feeds.open.remove(&end.feed),
         };
         if let Some(feed) = feed {
+            // The next server must have what the feed has shown.
+            self.event_zxid = self.event_zxid.max(zxid);
             let signal = FeedSignal::Push { push, bytes: body.len() };
             self.actions.push_back(SessionAction::Feed { feed, signal });
         }

@@ -81,7 +81,7 @@ impl<T> SessionMachine<T> {
             Xid::AUTH => self.auth_reply(&header),
             Xid::PUSH => {
                 self.pushed(now, &body);
-                self.feed_pushed(now, &body);
+                self.feed_pushed(now, header.zxid, &body);
             }
             _ => self.call_reply(now, &header, body),
         }

@@ -54,7 +54,7 @@ pub struct SessionMachine<T> {
     pub(super) timeout: Duration,
     /// The newest zxid of any reply; setWatches registers watches relative to it.
     pub(super) last_zxid: i64,
-    /// The newest zxid of any watch event. Further events of the same transaction may be in flight, so it
+    /// The newest zxid of any watch event or push of a feed. Further events of the same transaction may be in flight, so it
     /// only affects the choice of a server.
     pub(super) event_zxid: i64,
     pub(super) last_xid: i32,

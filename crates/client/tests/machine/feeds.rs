@@ -86,6 +86,14 @@ fn a_feed_ends_with_its_last_push_or_its_connection() {
 }
 
 #[test]
+fn the_next_server_has_what_a_feed_has_shown() {
+    let mut rig = with_feed(3);
+    rig.receive(&push(&batch(3, 9)));
+    rig.lose();
+    assert_eq!(rig.accept().last_zxid_seen, 9);
+}
+
+#[test]
 fn a_push_that_does_not_decode_ends_the_connection_of_a_feed() {
     let mut rig = with_feed(3);
     rig.reply(-23106, 9, 0, &[0, 0, 0, 1, 0]);
