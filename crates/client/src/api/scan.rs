@@ -10,6 +10,7 @@ use zebu_proto::{ErrorCode, OpCode, Stat};
 
 use super::call::ApiCall;
 use super::client::Client;
+use super::compression::Compression;
 use super::error::Error;
 use super::freshness::{PrivateRequest, fresh_read};
 use super::pending::Pending;
@@ -43,6 +44,7 @@ pub struct Scan {
     depth: Option<u32>,
     stats: bool,
     data: bool,
+    compression: Compression,
     freshness: Freshness,
     retry: Arc<dyn RetryPolicy>,
     found: VecDeque<ScanEntry>,
@@ -94,6 +96,7 @@ impl Client {
             depth: None,
             stats: false,
             data: false,
+            compression: self.compression,
             freshness: *self.reads,
             retry: self.retry.clone(),
             found: VecDeque::new(),
@@ -114,6 +117,20 @@ impl Scan {
     #[must_use]
     pub fn with_data(mut self) -> Scan {
         self.data = true;
+        self
+    }
+
+    /// The compression of the data. Uncompressed data is recognised.
+    #[must_use]
+    pub fn compression(mut self, compression: Compression) -> Scan {
+        self.compression = compression;
+        self
+    }
+
+    /// Sets the retry policy of the pages.
+    #[must_use]
+    pub fn retry(mut self, policy: impl RetryPolicy) -> Scan {
+        self.retry = Arc::new(policy);
         self
     }
 
@@ -173,7 +190,7 @@ impl Scan {
         let page = call.decode(&reply, |reader| ScanReply::decode(reader, self.stats, self.data))?;
         for node in page.nodes {
             let data = node.data.map(|data| data.map(Bytes::from_owner).unwrap_or_default());
-            let data = data.map(|data| self.client.compression.unpack(data)).transpose();
+            let data = data.map(|data| self.compression.unpack(data)).transpose();
             let data = data.map_err(|kind| call.error(kind))?;
             let path = path::without_root(&self.client.root, &node.path).to_owned();
             self.found.push_back(ScanEntry { path, stat: node.stat, data });
@@ -190,7 +207,8 @@ impl Scan {
             if visit.reads.is_none() {
                 let lists = self.depth.is_none_or(|depth| visit.depth < depth);
                 visit.reads = Some(VisitReads {
-                    node: wants_node.then(|| self.client.get(&visit.path).send()),
+                    node: wants_node
+                        .then(|| self.client.get(&visit.path).compression(self.compression).send()),
                     children: lists.then(|| self.client.children(&visit.path).send()),
                 });
             }
