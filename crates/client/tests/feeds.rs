@@ -32,6 +32,7 @@ async fn until(feed: &mut Feed, path: &str) -> Vec<FeedTransaction> {
                 }
             }
             FeedItem::Progress(zxid) => assert_eq!(feed.position(), Some(zxid)),
+            FeedItem::Opened { .. } => panic!("it was not asked for"),
             FeedItem::Purged { oldest } => panic!("purged, {oldest:x}"),
         }
     }

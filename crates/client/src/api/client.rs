@@ -439,6 +439,12 @@ impl Client {
         self.reply_of(&call, attempt).await.map(drop)
     }
 
+    /// The compression of the client's data; see
+    /// [`ClientBuilder::compression`](crate::ClientBuilder::compression).
+    pub fn compression(&self) -> Compression {
+        self.compression
+    }
+
     pub(crate) fn invalid(&self, operation: &'static str, path: &str, reason: &'static str) -> Error {
         Error::new(ErrorKind::InvalidOptions(reason), operation, path)
     }

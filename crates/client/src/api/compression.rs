@@ -35,8 +35,9 @@ impl Compression {
         }
     }
 
-    /// Decompresses data. Uncompressed data is returned unchanged.
-    pub(crate) fn unpack(self, data: Bytes) -> Result<Bytes, ErrorKind> {
+    /// Decompresses data. Uncompressed data is returned unchanged. Damaged data fails with
+    /// [`ErrorKind::BadCompression`].
+    pub fn unpack(self, data: Bytes) -> Result<Bytes, ErrorKind> {
         if self == Compression::None || !data.starts_with(&MAGIC) {
             return Ok(data);
         }

@@ -17,6 +17,7 @@ use zebu_proto::{ErrorCode, Jute, OpCode, SessionId};
 
 use super::call::ApiCall;
 use super::client::Client;
+use super::compression::Compression;
 use super::error::Error;
 use super::freshness::PrivateRequest;
 use crate::core::{FeedId, FeedSignal};
@@ -77,6 +78,13 @@ pub enum FeedItem {
     Change(FeedTransaction),
     /// Everything up to this zxid was shown. The servers send about one per second.
     Progress(i64),
+    /// The feed is open on a connection; see [`Feed::with_openings`].
+    Opened {
+        /// The feed goes on behind this zxid.
+        after: i64,
+        /// The last transaction that the server had applied.
+        last: i64,
+    },
     /// The server no longer has all transactions; the feed ends. Read the nodes again, and open a feed behind
     /// what was read.
     Purged {
@@ -92,6 +100,8 @@ pub struct Feed {
     prefixes: Vec<String>,
     after: i64,
     options: FeedOptions,
+    compression: Compression,
+    has_openings: bool,
     items: Option<mpsc::Receiver<Result<FeedItem, Error>>>,
     position: Option<i64>,
 }
@@ -117,6 +127,7 @@ impl Client {
     ///         FeedItem::Change(txn) => println!("{:x}: {:?}", txn.zxid, txn.changes),
     ///         FeedItem::Progress(zxid) => println!("complete up to {zxid:x}"),
     ///         FeedItem::Purged { oldest } => println!("read again; the log begins at {oldest:x}"),
+    ///         FeedItem::Opened { .. } => {}
     ///     }
     /// #   if feed.position() > Some(seen) { break }
     /// }
@@ -128,6 +139,8 @@ impl Client {
             prefixes: vec![path.to_owned()],
             after: FROM_NOW,
             options: FeedOptions::default(),
+            compression: self.compression,
+            has_openings: false,
             items: None,
             position: None,
         }
@@ -165,6 +178,19 @@ impl Feed {
         self
     }
 
+    /// With [`FeedItem::Opened`] for each connection, before everything else that the feed yields on it. The
+    /// feed has caught up on that connection when its position has reached `last`.
+    pub fn with_openings(mut self) -> Feed {
+        self.has_openings = true;
+        self
+    }
+
+    /// The compression of the data. Uncompressed data is recognised.
+    pub fn compression(mut self, compression: Compression) -> Feed {
+        self.compression = compression;
+        self
+    }
+
     /// The zxid behind which another feed continues without a gap; `None` before the first item.
     pub fn position(&self) -> Option<i64> {
         self.position
@@ -184,6 +210,8 @@ impl Feed {
                 prefixes: self.prefixes.clone(),
                 place: self.after,
                 options: self.options,
+                compression: self.compression,
+                has_openings: self.has_openings,
                 items: sender,
             };
             self.client.shared.runtime.spawn(task.run());
@@ -192,7 +220,9 @@ impl Feed {
         let item = std::task::ready!(items.poll_recv(context));
         match &item {
             Some(Ok(FeedItem::Change(txn))) => self.position = Some(txn.zxid),
-            Some(Ok(FeedItem::Progress(zxid))) => self.position = Some(*zxid),
+            Some(Ok(FeedItem::Progress(zxid) | FeedItem::Opened { after: zxid, .. })) => {
+                self.position = Some(*zxid);
+            }
             Some(Ok(FeedItem::Purged { .. }) | Err(_)) | None => {}
         }
         Poll::Ready(item)
@@ -214,12 +244,16 @@ struct FeedReader {
     /// Everything up to here was passed on.
     place: i64,
     options: FeedOptions,
+    compression: Compression,
+    has_openings: bool,
     items: mpsc::Sender<Result<FeedItem, Error>>,
 }
 
 /// A feed on one connection.
 struct OpenFeed {
     id: FeedId,
+    /// The last transaction that the server had applied.
+    last: i64,
     signals: mpsc::UnboundedReceiver<FeedSignal>,
     /// Bytes that were taken since the last grant.
     taken: usize,
@@ -293,11 +327,15 @@ impl FeedReader {
         if self.place == FROM_NOW {
             self.place = opened.last;
         }
-        Ok(OpenFeed { id, signals, taken: 0 })
+        Ok(OpenFeed { id, last: opened.last, signals, taken: 0 })
     }
 
     /// Passes the items of an open feed on.
     async fn follow(&mut self, open: &mut OpenFeed) -> FeedEnding {
+        let opened = FeedItem::Opened { after: self.place, last: open.last };
+        if self.has_openings && self.items.send(Ok(opened)).await.is_err() {
+            return FeedEnding::Over;
+        }
         loop {
             let signal = tokio::select! {
                 signal = open.signals.recv() => signal,
@@ -330,7 +368,8 @@ impl FeedReader {
 
     /// Passes a batch on. Returns whether the application wants more.
     async fn pass(&mut self, batch: FeedBatch) -> bool {
-        let is_mark = batch.records.is_empty();
+        let last = batch.records.last().map_or(batch.from, |record| record.zxid);
+        let is_mark = batch.records.is_empty() || batch.to > last;
         for record in batch.records {
             let item = FeedItem::Change(self.transaction(record));
             if self.items.send(Ok(item)).await.is_err() {
@@ -352,7 +391,7 @@ impl FeedReader {
         let FeedChange { kind, path, version, data, owner } = change;
         let has_data = matches!(kind, ChangeKind::Created | ChangeKind::DataChanged) && self.options.data;
         let data = has_data.then(|| data.map(Bytes::from_owner).unwrap_or_default());
-        let (data, bad_compression) = self.client.compression.unpack_given(data);
+        let (data, bad_compression) = self.compression.unpack_given(data);
         let path = match &*path {
             "" => String::new(),
             path => path::without_root(&self.client.root, path).to_owned(),

@@ -46,6 +46,7 @@ pub struct Scan {
     depth: Option<u32>,
     stats: bool,
     data: bool,
+    compression: Compression,
     freshness: Freshness,
     retry: Arc<dyn RetryPolicy>,
     found: VecDeque<ScanEntry>,
@@ -97,6 +98,7 @@ impl Client {
             depth: None,
             stats: false,
             data: false,
+            compression: self.compression,
             freshness: *self.reads,
             retry: self.retry.clone(),
             found: VecDeque::new(),
@@ -117,6 +119,20 @@ impl Scan {
     #[must_use]
     pub fn with_data(mut self) -> Scan {
         self.data = true;
+        self
+    }
+
+    /// The compression of the data. Uncompressed data is recognised.
+    #[must_use]
+    pub fn compression(mut self, compression: Compression) -> Scan {
+        self.compression = compression;
+        self
+    }
+
+    /// Sets the retry policy of the pages.
+    #[must_use]
+    pub fn retry(mut self, policy: impl RetryPolicy) -> Scan {
+        self.retry = Arc::new(policy);
         self
     }
 
@@ -176,7 +192,7 @@ impl Scan {
         let page = call.decode(&reply, |reader| ScanReply::decode(reader, self.stats, self.data))?;
         for node in page.nodes {
             let data = node.data.map(|data| data.map(Bytes::from_owner).unwrap_or_default());
-            let (data, bad_compression) = self.client.compression.unpack_given(data);
+            let (data, bad_compression) = self.compression.unpack_given(data);
             let path = path::without_root(&self.client.root, &node.path).to_owned();
             self.found.push_back(ScanEntry { path, stat: node.stat, data, bad_compression });
         }
@@ -230,7 +246,7 @@ impl Scan {
         }));
         let stat = node.as_ref().filter(|_| self.stats).map(|node| node.stat);
         let data = node.filter(|_| self.data).map(|node| node.data);
-        let (data, bad_compression) = self.client.compression.unpack_given(data);
+        let (data, bad_compression) = self.compression.unpack_given(data);
         self.found.push_back(ScanEntry { path, stat, data, bad_compression });
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
-use zebu_client::{Client, Compression};
+use zebu_client::{Client, Compression, path};
 
 use super::changes::{CacheChange, CacheChanges, WAITING_MAX};
 use super::store::{CachedNode, Nodes, children};
@@ -23,17 +23,21 @@ pub enum CacheScope {
     Tree,
 }
 
-/// The kind of watches of a cache.
+/// How a cache learns of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum CacheWatchMode {
-    /// One persistent watch; with servers before 3.6 one watch per node.
+    /// A change feed of the server: after a reconnect the cache gets what it has missed and reads nothing
+    /// again. [`Persistent`](CacheWatchMode::Persistent) with servers that have no feed for this client, until
+    /// the next connection, and for [`CacheScope::Node`].
     #[default]
+    Feed,
+    /// One persistent watch; with servers before 3.6 one watch per node.
     Persistent,
     /// One watch per node.
     PerNode,
 }
 
-/// A local copy of a part of the tree, kept up to date by watches.
+/// A local copy of a part of the tree, kept up to date by a change feed or by watches.
 ///
 /// ```
 /// # zebu_testing::with_server(async |server| {
@@ -56,18 +60,20 @@ pub enum CacheWatchMode {
 /// ```
 ///
 /// It creates no nodes; a missing root yields an empty cache until the root is created. Changes appear in the
-/// order of the cache's reads, slightly later than in the ensemble.
+/// order of the transactions with a feed, and in the order of the cache's reads with watches, slightly later
+/// than in the ensemble.
 ///
 /// - **Connection lost.** The copy stays unchanged and [`CacheChange::Stale`] is published. After the
-///   reconnect all nodes are compared by czxid and mzxid, so that a node that was deleted and created again
-///   yields both changes. [`CacheChange::Synced`] follows.
+///   reconnect a feed shows what was missed. Without a feed, or if the log no longer reaches back, all nodes
+///   are compared by czxid and mzxid, so that a node that was deleted and created again yields both changes.
+///   [`CacheChange::Synced`] follows.
 /// - **Session lost.** The same.
 /// - **Read-only server.** The cache shows its data and stays stale.
 /// - **Closed client, unreadable root.** [`changes`](Cache::changes) ends, and [`failure`](Cache::failure)
 ///   returns the reason.
 /// - **Unreadable node.** The node and its descendants are left out, see [`unreadable`](Cache::unreadable). A
-///   change of its ACL is noticed with its next change or after a reconnect.
-/// - **Dropped.** The watches are removed.
+///   change of its ACL is noticed at once with a feed, and otherwise with its next change or after a reconnect.
+/// - **Dropped.** The watches are removed, and the feed is closed.
 #[derive(Debug)]
 pub struct Cache {
     shared: Arc<CacheState>,
@@ -116,6 +122,19 @@ impl CacheState {
         self.unreadable.write().unwrap_or_else(PoisonError::into_inner).retain(|path| !gone(path));
     }
 
+    /// Whether a node above this one cannot be read, so that this one is left out.
+    pub(super) fn is_below_unreadable(&self, path: &str) -> bool {
+        let unreadable = self.unreadable.read().unwrap_or_else(PoisonError::into_inner);
+        !unreadable.is_empty()
+            && std::iter::successors(path::parent(path), |above| path::parent(above))
+                .any(|above| unreadable.contains(above))
+    }
+
+    /// Whether this node is known and cannot be read.
+    pub(super) fn is_unreadable(&self, path: &str) -> bool {
+        self.unreadable.read().unwrap_or_else(PoisonError::into_inner).contains(path)
+    }
+
     /// The number of known nodes, including unreadable ones.
     pub(super) fn len(&self) -> usize {
         self.nodes().len() + self.unreadable.read().unwrap_or_else(PoisonError::into_inner).len()
@@ -133,14 +152,15 @@ impl Cache {
         Cache::start_with(client, root, scope, CacheWatchMode::default())
     }
 
-    /// Starts a cache with this kind of watches.
+    /// Starts a cache that learns of changes in this way.
     pub fn start_with(client: &Client, root: &str, scope: CacheScope, watch_mode: CacheWatchMode) -> Cache {
         Cache::spawn(client, root, WatchLoopConfig { scope, watch_mode, compression: None })
     }
 
     /// Starts a cache of recipe nodes, which are never compressed.
     pub(crate) fn start_uncompressed(client: &Client, root: &str, scope: CacheScope) -> Cache {
-        let (watch_mode, compression) = (CacheWatchMode::default(), Some(Compression::None));
+        // Their directories are small, and the feeds of a server are few.
+        let (watch_mode, compression) = (CacheWatchMode::Persistent, Some(Compression::None));
         Cache::spawn(client, root, WatchLoopConfig { scope, watch_mode, compression })
     }
 

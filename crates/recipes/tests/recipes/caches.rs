@@ -11,7 +11,8 @@ use zebu_recipes::{
 
 use crate::rig::{client, server, soon};
 
-const WATCHINGS: [CacheWatchMode; 2] = [CacheWatchMode::Persistent, CacheWatchMode::PerNode];
+const WATCHINGS: [CacheWatchMode; 3] =
+    [CacheWatchMode::Feed, CacheWatchMode::Persistent, CacheWatchMode::PerNode];
 
 /// A copy of the cache, built from its changes.
 #[derive(Default)]
@@ -301,7 +302,7 @@ async fn until_paths(cache: &Cache, wanted: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_that_may_not_be_read_are_left_out_and_the_others_are_followed() {
-    for watching in [CacheWatchMode::Persistent, CacheWatchMode::PerNode] {
+    for watching in WATCHINGS {
         for reach in [CacheScope::Children, CacheScope::Tree] {
             let server = server().await;
             let (one, owner) = (client(&server).await, client(&server).await);

@@ -10,6 +10,7 @@ mod commit;
 mod compression;
 mod discovery;
 mod elections;
+mod feed_caches;
 mod herd;
 mod isolation;
 mod lock_contention;
