@@ -5,6 +5,7 @@ mod access;
 mod apache;
 mod backup;
 mod bench;
+mod cache_storm;
 mod client;
 mod differential;
 mod dump;
@@ -65,6 +66,9 @@ enum Command {
     Failover(failover::Arguments),
     /// Restart three Zebu servers one by one under load, again and again, and count what clients notice
     Rolling(rolling::Arguments),
+    /// Restart three Zebu servers one by one under cached clients, and compare what the servers send with
+    /// reading everything again
+    CacheStorm(cache_storm::Arguments),
     /// Put much on an ensemble: a member that needs the whole of a large tree, or a flood of clients
     Heavy(heavy::Arguments),
     /// Record histories of an ensemble under kills, pauses and partitions, and let porcupine judge them
@@ -201,6 +205,7 @@ fn main() -> Result<ExitCode> {
         Command::Reconfig(arguments) => reconfig::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Failover(arguments) => failover::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Rolling(arguments) => Ok(rolling::run(&arguments)?.into()),
+        Command::CacheStorm(arguments) => Ok(cache_storm::run(&arguments)?.into()),
         Command::Heavy(arguments) => heavy::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::LocalSessions(arguments) => Ok(local_sessions::run(&arguments)?.into()),
         Command::Mixed(arguments) => Ok(mixed::run(&arguments)?.into()),

@@ -1,11 +1,18 @@
-//! A subtree as a list of paths. Listings are sent many at once; a node that goes meanwhile is left out.
+//! A subtree as a list of paths. Listings are sent many at once, in pages where the server has them; a node
+//! that goes meanwhile is left out.
 
 use std::collections::BTreeMap;
 
+use tokio::task::JoinSet;
 use zebu_client::{Client, Error, ErrorCode, OneshotWatcher, path};
+
+use super::subtree::spinner;
 
 /// Listings that are on their way at once.
 const BATCH: usize = 256;
+
+/// Names on a page, which is thus shorter than a packet.
+const PAGE: usize = 10_000;
 
 /// How far down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,28 +65,58 @@ impl Subtree {
     }
 }
 
-/// Lists a subtree.
+/// Lists a subtree. A terminal shows how many nodes are found.
 pub(crate) async fn list(client: &Client, root: &str, depth: Depth) -> Result<Subtree, Error> {
     let mut tree = Subtree { root: root.to_owned(), ..Subtree::default() };
     let mut level = vec![root.to_owned()];
     let mut levels = 0;
+    let bar = spinner("found");
     while !level.is_empty() && (depth == Depth::All || depth > Depth::Levels(levels)) {
         let mut next = Vec::new();
         for batch in level.chunks(BATCH) {
-            let lists: Vec<_> = batch.iter().map(|node| client.children(node).send()).collect();
-            for (node, list) in batch.iter().zip(lists) {
-                let names = match list.await {
-                    Ok(list) => list.names,
+            for (node, names) in batch.iter().zip(lists(client, batch).await) {
+                let names = match names {
+                    Ok(names) => names,
                     Err(error) if error.code() == Some(ErrorCode::NoNode) && node != root => continue,
-                    Err(error) => return Err(error),
+                    Err(error) => {
+                        bar.finish_and_clear();
+                        return Err(error);
+                    }
                 };
+                bar.inc(names.len() as u64);
                 add(&mut tree, node, names, &mut next);
             }
         }
         level = next;
         levels += 1;
     }
+    bar.finish_and_clear();
     Ok(tree)
+}
+
+/// The names below each of these nodes.
+async fn lists(client: &Client, nodes: &[String]) -> Vec<Result<Vec<String>, Error>> {
+    let mut running = JoinSet::new();
+    for (index, node) in nodes.iter().enumerate() {
+        let (client, node) = (client.clone(), node.clone());
+        running.spawn(async move { (index, names_below(&client, &node).await) });
+    }
+    let mut lists: Vec<_> = nodes.iter().map(|_| Ok(Vec::new())).collect();
+    while let Some(done) = running.join_next().await {
+        // A task ends early only if it panics.
+        let (index, names) = done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        lists[index] = names;
+    }
+    lists
+}
+
+async fn names_below(client: &Client, node: &str) -> Result<Vec<String>, Error> {
+    let mut pages = client.children(node).pages(PAGE);
+    let mut names = Vec::new();
+    while let Some(page) = pages.next().await {
+        names.extend(page?.children.into_iter().map(|child| child.name));
+    }
+    Ok(names)
 }
 
 /// Lists a subtree and leaves a watch for the children of every node.

@@ -44,6 +44,12 @@ impl Shell {
         Shell { server: server.expect("a server"), home: tempfile::tempdir().expect("a directory") }
     }
 
+    /// Starts a server with a further line of zoo.cfg.
+    pub(crate) fn start_with(line: &str) -> Shell {
+        let server = common::server().line(line).start();
+        Shell { server: server.expect("a server"), home: tempfile::tempdir().expect("a directory") }
+    }
+
     pub(crate) fn address(&self) -> String {
         self.server.address().to_string()
     }
