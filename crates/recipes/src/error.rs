@@ -6,6 +6,20 @@ use std::time::Duration;
 use crate::ownership::LossReason;
 
 /// The reason why a recipe failed.
+///
+/// ```
+/// # zebu_testing::with_server(async |server| {
+/// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+/// use zebu_recipes::{Mutex, RecipeError};
+///
+/// match Mutex::new(&client, "/locks/report").try_acquire().await {
+///     Ok(Some(guard)) => guard.release().await?,
+///     Ok(None) => println!("another client holds the lock"),
+///     Err(RecipeError::Unreachable { waited, .. }) => println!("no server within {waited:?}"),
+///     Err(error) => return Err(error.into()),
+/// }
+/// # Ok(()) });
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecipeError {

@@ -7,6 +7,19 @@ use std::time::Duration;
 use zebu_proto::Zxid;
 
 /// Sends `word` on a connection of its own and returns the whole answer.
+///
+/// ```
+/// # zebu_testing::with_server(async |server| {
+/// # let address = server.address();
+/// use std::time::Duration;
+/// use zebu_testing::four_letter;
+///
+/// # let text = tokio::task::spawn_blocking(move || {
+/// let text = four_letter::ask(address, "srvr", Duration::from_secs(5))?;
+/// # Ok::<_, std::io::Error>(text) }).await??;
+/// assert!(four_letter::is_serving(&text));
+/// # Ok(()) });
+/// ```
 pub fn ask(address: SocketAddr, word: &str, patience: Duration) -> io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, patience)?;
     stream.set_read_timeout(Some(patience))?;

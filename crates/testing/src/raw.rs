@@ -136,7 +136,22 @@ pub fn new_session_request() -> ConnectRequest {
     }
 }
 
-/// One connection.
+/// One connection. It blocks, so a test with a runtime calls it on a blocking thread.
+///
+/// ```
+/// # zebu_testing::with_server(async |server| {
+/// # let address = server.address();
+/// use zebu_proto::OpCode;
+/// use zebu_testing::RawClient;
+///
+/// # tokio::task::spawn_blocking(move || -> Result<(), zebu_testing::raw::RawError> {
+/// let (mut client, session) = RawClient::open(address)?;
+/// assert_ne!(session.id.0, 0);
+/// client.send(OpCode::Ping, |_body| {})?;
+/// println!("{:?}", client.receive_message()?);
+/// # Ok(()) }).await??;
+/// # Ok(()) });
+/// ```
 #[derive(Debug)]
 pub struct RawClient {
     address: SocketAddr,

@@ -122,7 +122,18 @@ impl ServerProcessBuilder {
     }
 }
 
-/// A running (or stopped) server of a test.
+/// A running (or stopped) server of a test. It blocks, and it ends its process when it is dropped.
+///
+/// ```no_run
+/// use zebu_testing::ServerProcess;
+///
+/// let mut server = ServerProcess::builder("target/release/zebu").line("tickTime=500").start()?;
+/// println!("serves at {}", server.address());
+/// server.kill()?; // SIGKILL
+/// server.start()?; // the same port and files
+/// assert!(server.is_running());
+/// # Ok::<(), zebu_testing::server_process::ServerError>(())
+/// ```
 #[derive(Debug)]
 pub struct ServerProcess {
     settings: ServerProcessBuilder,

@@ -1,6 +1,7 @@
 //! `docs`: files of the book that a program writes. Pictures come from texts in `docs/pictures`, references
 //! from the code. `tidy` compares the files with what this module would write.
 
+mod book;
 mod boxes;
 mod canvas;
 mod keys;
@@ -25,6 +26,9 @@ pub(crate) struct Arguments {
     /// Record docs/pictures/*.recording too, with this build of zebu
     #[arg(long, value_name = "ZEBU")]
     record: Option<std::path::PathBuf>,
+    /// Build the book with mdbook too; SKIPPED without the pinned version (MDBOOK names the program)
+    #[arg(long)]
+    book: bool,
 }
 
 /// A file that this module writes.
@@ -49,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             println!("wrote {path}");
         }
     }
-    Ok(())
+    if arguments.book { book::build(&root) } else { Ok(()) }
 }
 
 /// What the files should hold, except for recordings.

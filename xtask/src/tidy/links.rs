@@ -11,9 +11,9 @@ const OUTSIDE: &str = "the book has the files below docs/ only; name the path as
 
 /// A link of a page.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Link {
-    pub(super) line: usize,
-    pub(super) target: String,
+pub(crate) struct Link {
+    pub(crate) line: usize,
+    pub(crate) target: String,
 }
 
 /// Checks all Markdown files.
@@ -97,7 +97,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, String)> {
 }
 
 /// The targets of `[text](target)` and `![text](target)`.
-pub(super) fn links(text: &str) -> Vec<Link> {
+pub(crate) fn links(text: &str) -> Vec<Link> {
     let mut found = Vec::new();
     for (line, prose) in prose(text) {
         let mut rest = prose.as_str();

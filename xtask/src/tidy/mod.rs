@@ -16,7 +16,7 @@ mod dependencies;
 mod direction;
 mod language;
 mod length;
-mod links;
+pub(crate) mod links;
 pub(crate) mod metadata;
 mod opening;
 mod paths;

@@ -193,6 +193,25 @@ macro_rules! fresh_read {
             /// Fails with [`ErrorKind::UnsupportedFreshness`](crate::ErrorKind::UnsupportedFreshness) if the
             /// server or its leader is not Zebu. The first such read of a connection waits until the client
             /// knows the server's features, so later calls may overtake it.
+            ///
+            /// ```
+            /// # zebu_testing::with_server(async |server| {
+            /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+            /// # let other = zebu_client::Client::connect(&server.connect_string()).await?;
+            /// use std::time::Duration;
+            ///
+            /// client.create("/config").data("v1").await?;
+            /// let written = client.set("/config", "v2").await?;
+            ///
+            /// // Another client, perhaps at a follower that lags behind:
+            /// let node = other.get("/config").linearizable().await?;
+            /// assert_eq!(&node.data[..], b"v2");
+            /// // At least this write, which is cheaper when its zxid is known.
+            /// other.get("/config").at_least(written.mzxid).await?;
+            /// // Not older than a second; one check of the leader serves many such reads.
+            /// other.exists("/config").fresher_than(Duration::from_secs(1)).await?;
+            /// # Ok(()) });
+            /// ```
             pub fn linearizable(mut self) -> $read {
                 self.freshness.linearizable = true;
                 self
