@@ -33,7 +33,7 @@ struct BatchTotal {
     leaders: u64,
     refused_starts: u64,
     /// How often each path was taken, and in how many runs.
-    paths: [(u64, u64); CoveredPath::ALL.len()],
+    paths: Vec<(u64, u64)>,
     changing: u64,
     grouped: u64,
     lists: u64,
@@ -62,6 +62,7 @@ impl BatchTotal {
         self.lists += report.counts.configs;
         self.activations += report.counts.activations;
         self.unhealed += report.counts.unhealed;
+        self.paths.resize(CoveredPath::ALL.len(), (0, 0));
         for (path, (sum, runs)) in CoveredPath::ALL.into_iter().zip(&mut self.paths) {
             let count = report.counts.paths.get(path);
             *sum += count;
@@ -166,7 +167,7 @@ fn table(total: &BatchTotal, seconds: f64) {
         total.changing, total.lists, total.activations, total.unhealed, total.grouped
     ));
     say("paths taken, how often and in how many seeds:");
-    for (path, (count, runs)) in CoveredPath::ALL.iter().zip(total.paths) {
+    for (path, (count, runs)) in CoveredPath::ALL.iter().zip(&total.paths) {
         say(&format!("  {count:>9}  {runs:>7}  {}", path.name()));
     }
     say("faults:");

@@ -9,7 +9,7 @@ use zebu_proto::{ErrorCode, Permissions, Zxid};
 use zebu_tree::{Tree, TreeOptions};
 use zebu_zab::{ObserverMasters, is_refused_as_moved as is_refused_as_moved_by_master};
 
-use crate::check::{CheckerLimits, g27_room_on_disk, transaction_lengths};
+use crate::check::{CheckerLimits, g27_room_on_disk, lowered_writes, transaction_lengths};
 use crate::history::{CheckResult, ClientCall, Violation};
 use crate::members::{ConfigHistory, proposed_config};
 use crate::model::{Model, ModelEffect, ModelReconfig, Privilege, SessionScope, TxnContext};
@@ -218,8 +218,17 @@ impl CommittedHistory {
         let is_local =
             self.local_sessions != LocalSessionSupport::Off && self.model.session(session).is_none();
         let scope = if is_local { SessionScope::OneServer } else { SessionScope::Ensemble };
-        let place = TxnContext { zxid: header.zxid.0, time_ms, session, privilege: standing, scope };
+        let deletes_bytes_max = transaction_lengths::deletes_bytes_max(self.transaction_bytes_max);
+        let place = TxnContext {
+            zxid: header.zxid.0,
+            time_ms,
+            session,
+            privilege: standing,
+            scope,
+            deletes_bytes_max,
+        };
         let zxid = header.zxid;
+        lowered_writes::check_commit(header.zxid.0, &committed.entry.txn, call.map(|call| &*call.operation))?;
         match (&committed.entry.txn, call.map(|call| &*call.operation)) {
             (Txn::CreateSession { .. }, _) => {
                 if self.model.session(header.session).is_some() {
@@ -247,6 +256,7 @@ impl CommittedHistory {
                 if transaction_lengths::is_refused_as_too_long(
                     txn,
                     operation,
+                    &self.model,
                     self.transaction_bytes_max,
                 ) =>
             {
@@ -269,6 +279,13 @@ impl CommittedHistory {
             (_, Some(Operation::Multi(writes))) => {
                 committed.effects = self.model.execute(place, writes);
                 self.compare_outcome(committed, writes)?;
+            }
+            (txn, Some(Operation::DeleteTree(request))) => {
+                let effects = self.model.delete_tree(place, request, txn);
+                committed.effects = effects.map_err(|text| {
+                    Violation::new(G01, format!("{zxid} of {request:?} is {txn:?}: {text}"))
+                })?;
+                self.compare_outcome(committed, &[])?;
             }
             (txn, Some(Operation::Reconfig { change, version })) => {
                 let acked_before = call.map_or(0, |call| call.acked_before);

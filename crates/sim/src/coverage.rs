@@ -63,11 +63,39 @@ pub enum CoveredPath {
     ClientMoved,
     /// A server that stops closed a connection at a quiet moment.
     ConnectionDrained,
+    /// A write of ClickHouse Keeper had an effect.
+    KeeperWrite,
+    /// A write of ClickHouse Keeper found nothing to do.
+    KeeperWithoutEffect,
+    /// A write of ClickHouse Keeper failed.
+    KeeperRefused,
+    /// removeRecursive deleted several nodes.
+    KeeperSubtree,
+    /// A multi with parts of ClickHouse Keeper was carried out.
+    KeeperMulti,
+    /// A deltree deleted nodes.
+    TreeDelete,
+    /// A deltree left nodes for the next one.
+    TreeDeleteWithMore,
+    /// A list that ZooKeeper does not have was answered.
+    Listing,
+    /// A list waited for the next slice of its order.
+    ListingSlice,
+    /// A client walked over all pages of a list.
+    ListingWalk,
+    /// A client opened a feed.
+    FeedOpened,
+    /// A feed showed a transaction.
+    FeedRecord,
+    /// A feed read from the log files.
+    FeedLogRead,
+    /// A feed ended because its server lacks transactions.
+    FeedPurged,
 }
 
 impl CoveredPath {
     /// All paths, in the order of the table.
-    pub const ALL: [CoveredPath; 30] = [
+    pub const ALL: [CoveredPath; 44] = [
         CoveredPath::Diff,
         CoveredPath::Trunc,
         CoveredPath::TruncRefused,
@@ -98,6 +126,20 @@ impl CoveredPath {
         CoveredPath::RequestsRepeated,
         CoveredPath::ClientMoved,
         CoveredPath::ConnectionDrained,
+        CoveredPath::KeeperWrite,
+        CoveredPath::KeeperWithoutEffect,
+        CoveredPath::KeeperRefused,
+        CoveredPath::KeeperSubtree,
+        CoveredPath::KeeperMulti,
+        CoveredPath::TreeDelete,
+        CoveredPath::TreeDeleteWithMore,
+        CoveredPath::Listing,
+        CoveredPath::ListingSlice,
+        CoveredPath::ListingWalk,
+        CoveredPath::FeedOpened,
+        CoveredPath::FeedRecord,
+        CoveredPath::FeedLogRead,
+        CoveredPath::FeedPurged,
     ];
 
     /// The name in the table.
@@ -133,13 +175,33 @@ impl CoveredPath {
             CoveredPath::RequestsRepeated => "unanswered requests sent to the next leader",
             CoveredPath::ClientMoved => "client moved because its server stops",
             CoveredPath::ConnectionDrained => "connection closed at a quiet moment",
+            CoveredPath::KeeperWrite => "write of ClickHouse Keeper with an effect",
+            CoveredPath::KeeperWithoutEffect => "the same without an effect",
+            CoveredPath::KeeperRefused => "the same that failed",
+            CoveredPath::KeeperSubtree => "removeRecursive of several nodes",
+            CoveredPath::KeeperMulti => "multi with parts of ClickHouse Keeper",
+            CoveredPath::TreeDelete => "deltree of a subtree",
+            CoveredPath::TreeDeleteWithMore => "the same, with nodes left",
+            CoveredPath::Listing => "list of children or of a subtree answered",
+            CoveredPath::ListingSlice => "slice of the order of children",
+            CoveredPath::ListingWalk => "walk over several pages complete",
+            CoveredPath::FeedOpened => "feed opened",
+            CoveredPath::FeedRecord => "transaction shown by a feed",
+            CoveredPath::FeedLogRead => "feed read from the log",
+            CoveredPath::FeedPurged => "feed ended for want of a log",
         }
     }
 }
 
 /// How often each path was taken.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct PathCounts([u64; CoveredPath::ALL.len()]);
+
+impl Default for PathCounts {
+    fn default() -> PathCounts {
+        PathCounts([0; CoveredPath::ALL.len()])
+    }
+}
 
 impl PathCounts {
     /// Counts a path once.

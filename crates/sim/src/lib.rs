@@ -13,6 +13,7 @@ mod context;
 mod coverage;
 mod fault_kind;
 mod history;
+mod listing;
 pub mod live;
 mod members;
 mod model;

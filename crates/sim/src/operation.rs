@@ -6,11 +6,12 @@ use std::sync::Arc;
 use zebu_client::core::WatchIntent;
 use zebu_proto::client::multi::{MULTI_END, MultiHeader, MultiOp};
 use zebu_proto::client::{
-    AddWatchMode, CheckRequest, CreateMode, CreateOp, CreateRequest, DeleteRequest, Freshness, SetAclRequest,
-    SetDataRequest,
+    AddWatchMode, CheckRequest, ClientHello, CreateMode, CreateOp, CreateRequest, DeleteRequest,
+    DeleteTreeRequest, FeedOpen, Freshness, KeeperPart, KeeperWrite, SetAclRequest, SetDataRequest,
 };
 use zebu_proto::{Acl, Jute, OpCode};
 
+use crate::listing::ListingRead;
 use crate::members::ReconfigChange;
 
 /// A path, shared by call, model and history.
@@ -22,11 +23,33 @@ pub(crate) const SYNCED: &str = "/synced";
 /// A write, alone or in a multi.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum WriteOperation {
-    Create { path: NodePath, data: Arc<[u8]>, mode: CreateMode, op: CreateOp, permissions: i32 },
-    Delete { path: NodePath, version: i32 },
-    Set { path: NodePath, data: Arc<[u8]>, version: i32 },
-    Check { path: NodePath, version: i32 },
-    SetAcl { path: NodePath, permissions: i32, version: i32 },
+    Create {
+        path: NodePath,
+        data: Arc<[u8]>,
+        mode: CreateMode,
+        op: CreateOp,
+        permissions: i32,
+    },
+    Delete {
+        path: NodePath,
+        version: i32,
+    },
+    Set {
+        path: NodePath,
+        data: Arc<[u8]>,
+        version: i32,
+    },
+    Check {
+        path: NodePath,
+        version: i32,
+    },
+    SetAcl {
+        path: NodePath,
+        permissions: i32,
+        version: i32,
+    },
+    /// A write of ClickHouse Keeper; in a multi, also one of its checks.
+    Keeper(Box<KeeperPart>),
 }
 
 /// A read.
@@ -40,6 +63,8 @@ pub(crate) enum ReadOperation {
     DescendantCount(NodePath),
     Ephemerals(NodePath),
     Several(Vec<MultiReadOperation>),
+    /// A list that ZooKeeper does not have.
+    Listing(ListingRead),
 }
 
 impl ReadOperation {
@@ -53,6 +78,7 @@ impl ReadOperation {
             ReadOperation::DescendantCount(_) => OpCode::GetAllChildrenNumber,
             ReadOperation::Ephemerals(_) => OpCode::GetEphemerals,
             ReadOperation::Several(_) => OpCode::MultiRead,
+            ReadOperation::Listing(listing) => listing.op_code(),
         }
     }
 }
@@ -69,6 +95,8 @@ pub(crate) enum MultiReadOperation {
 pub(crate) enum Operation {
     Write(WriteOperation),
     Multi(Vec<WriteOperation>),
+    /// A part of a subtree is deleted in one transaction.
+    DeleteTree(DeleteTreeRequest),
     Read {
         read: ReadOperation,
         watch: bool,
@@ -79,6 +107,10 @@ pub(crate) enum Operation {
         mode: AddWatchMode,
     },
     Sync(NodePath),
+    /// The client says what it understands beyond ZooKeeper.
+    Hello(ClientHello),
+    /// A feed of committed transactions is opened.
+    Feed(FeedOpen),
     /// A reconfig that requires this version of the current config; -1 accepts any.
     Reconfig {
         change: ReconfigChange,
@@ -106,6 +138,7 @@ impl WriteOperation {
                 data: Some(data.clone()),
                 version: *version,
             }),
+            WriteOperation::Keeper(part) => MultiOp::Keeper(part.clone()),
             // A multi has no setACL; the workload never puts one there.
             WriteOperation::Check { path, version } | WriteOperation::SetAcl { path, version, .. } => {
                 MultiOp::Check(CheckRequest { path: text(path), version: *version })
@@ -125,10 +158,13 @@ impl Operation {
             Operation::Write(WriteOperation::SetAcl { .. }) => OpCode::SetAcl,
             Operation::Write(write) => write.multi_op().op_code(),
             Operation::Multi(_) => OpCode::Multi,
+            Operation::DeleteTree(_) => OpCode::DeleteTree,
             Operation::Read { freshness, .. } if !freshness.is_any() => OpCode::With,
             Operation::Read { read, .. } => read.op_code(),
             Operation::AddWatch { .. } => OpCode::AddWatch,
             Operation::Sync(_) => OpCode::Sync,
+            Operation::Hello(_) => OpCode::Hello,
+            Operation::Feed(_) => OpCode::Feed,
             Operation::Reconfig { .. } => OpCode::Reconfig,
         }
     }
@@ -140,13 +176,22 @@ impl Operation {
 
     /// Whether it becomes a transaction.
     pub(crate) fn is_write(&self) -> bool {
-        matches!(self, Operation::Write(_) | Operation::Multi(_) | Operation::Reconfig { .. })
+        matches!(
+            self,
+            Operation::Write(_) | Operation::Multi(_) | Operation::DeleteTree(_) | Operation::Reconfig { .. }
+        )
     }
 
     /// Whether it creates an ephemeral node.
     pub(crate) fn creates_ephemeral(&self) -> bool {
         let is_ephemeral = |write: &WriteOperation| match write {
             WriteOperation::Create { mode, .. } => mode.is_ephemeral(),
+            WriteOperation::Keeper(part) => match &**part {
+                KeeperPart::Write(KeeperWrite::CreateIfNotExists(create)) => {
+                    create.flags == CreateMode::Ephemeral.flags()
+                }
+                KeeperPart::Write(_) | KeeperPart::Check(_) => false,
+            },
             _ => false,
         };
         match self {
@@ -168,7 +213,8 @@ impl Operation {
                 ReadOperation::Acl(_)
                 | ReadOperation::DescendantCount(_)
                 | ReadOperation::Ephemerals(_)
-                | ReadOperation::Several(_) => None,
+                | ReadOperation::Several(_)
+                | ReadOperation::Listing(_) => None,
             },
             Operation::AddWatch { path, mode: AddWatchMode::Persistent } => {
                 Some((WatchIntent::Persistent, path))
@@ -197,6 +243,7 @@ impl Operation {
                 writes.iter().for_each(|write| write.multi_op().encode(out));
                 MULTI_END.encode(out);
             }
+            Operation::DeleteTree(request) => request.encode(out),
             Operation::Read { read, watch, freshness } => {
                 if !freshness.is_any() {
                     freshness.encode(out);
@@ -209,6 +256,8 @@ impl Operation {
                 mode.wire().encode(out);
             }
             Operation::Sync(path) => Box::<str>::from(&**path).encode(out),
+            Operation::Hello(hello) => hello.encode(out),
+            Operation::Feed(open) => open.encode(out),
             Operation::Reconfig { change, version } => change.encode(*version, out),
         }
     }
@@ -227,6 +276,7 @@ fn encode_read(read: &ReadOperation, watch: bool, out: &mut Vec<u8>) {
         ReadOperation::Acl(path) | ReadOperation::DescendantCount(path) | ReadOperation::Ephemerals(path) => {
             text(path, out)
         }
+        ReadOperation::Listing(listing) => listing.encode(out),
         ReadOperation::Several(reads) => {
             for read in reads {
                 let (op, path) = match read {

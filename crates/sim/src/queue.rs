@@ -39,6 +39,8 @@ pub(crate) enum SimEvent {
     StreamSlice { server: usize, incarnation: u32, connection: SocketId },
     /// A server looks at the room on its disk.
     RoomLook { server: usize, incarnation: u32 },
+    /// The feeds of a server move on.
+    FeedStep { server: usize, incarnation: u32 },
     /// The next config file is written.
     FilesWritten { server: usize, incarnation: u32 },
     /// A deadline of a client's session state machine.

@@ -27,10 +27,14 @@ pub(crate) enum DrawPurpose {
     DrainFaults = 38,
     LittleRoom = 39,
     SnapshotStreams = 40,
+    PrivateRequests = 41,
 }
 
 /// The purpose of the first client; those of the other clients follow.
 const FIRST_CLIENT: u64 = 1000;
+
+/// The same for the requests that ZooKeeper does not have.
+const FIRST_PRIVATE: u64 = 1 << 32;
 
 /// Random numbers from a seed.
 #[derive(Clone, Debug)]
@@ -45,6 +49,11 @@ impl SimRandom {
     /// The stream of a seed for one client.
     pub(crate) fn of_client(seed: u64, number: u64) -> SimRandom {
         SimRandom::numbered(seed, FIRST_CLIENT + number)
+    }
+
+    /// The stream of a seed for the requests of one client that ZooKeeper does not have.
+    pub(crate) fn of_private_requests(seed: u64, client: u64) -> SimRandom {
+        SimRandom::numbered(seed, FIRST_PRIVATE + client)
     }
 
     fn numbered(seed: u64, number: u64) -> SimRandom {

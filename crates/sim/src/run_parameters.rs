@@ -5,9 +5,11 @@ pub(crate) mod drains;
 mod endurance;
 mod kept_connections;
 mod little_room;
+mod private_requests;
 mod server_kinds;
 mod stalled_leaders;
 
+use zebu_node::ListingSettings;
 use zebu_tree::access::TRANSACTION_BYTES_MAX;
 use zebu_zab::LAST_COUNTER;
 
@@ -43,6 +45,8 @@ pub(crate) struct Workload {
     pub(crate) session_timeout_ms: u64,
     /// How often per mille a client moves to another server when it has received a frame.
     pub(crate) restless_permille: u64,
+    /// How many of a thousand calls are requests that ZooKeeper does not have.
+    pub(crate) private_permille: u64,
 }
 
 /// How the disks behave.
@@ -127,6 +131,8 @@ pub(crate) struct RunParameters {
     pub(crate) syncing_clients: usize,
     /// The kinds of servers beside plain voters and observers.
     pub(crate) kinds: ServerKinds,
+    /// The limits of lists: small in some runs, so that they take several slices and pages.
+    pub(crate) listings: ListingSettings,
     /// A process that goes on takes its connections and timers in any order within this time; zero: as they
     /// came.
     pub(crate) resume_spread: VirtualTime,
@@ -165,6 +171,7 @@ impl RunParameters {
             stalled_leaders: 0,
             syncing_clients: 0,
             kinds: ServerKinds::DEFAULT,
+            listings: ListingSettings::default(),
             resume_spread: 0,
         };
         if random.permille(250) {
@@ -182,6 +189,7 @@ impl RunParameters {
         shape.draw_kept_connections();
         shape.draw_little_room();
         shape.draw_drains();
+        shape.draw_private_requests();
         shape.make_room_in_attempts();
         shape
     }
@@ -348,6 +356,7 @@ fn draw_workload(random: &mut SimRandom, tick_ms: u64) -> Workload {
         data_max: random.pick(&[8, 40, 40, 2000]),
         session_timeout_ms: random.between(least_timeout_ms, 10 * tick_ms),
         restless_permille: random.pick(&[0, 0, 0, 5, 50, 300]),
+        private_permille: 0,
         fresh_permille: random.pick(&[0, 100, 500, 900]),
     }
 }

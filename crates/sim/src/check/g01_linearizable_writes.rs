@@ -3,7 +3,9 @@
 //! committed history checks the results of requests when a transaction is committed.
 
 use zebu_client::core::ServerReply;
-use zebu_proto::client::{CreateOp, MultiReply, decode_multi_replies};
+use zebu_proto::client::{
+    CreateOp, DeleteTreeReply, KeeperPart, KeeperWrite, MultiReply, decode_multi_replies,
+};
 use zebu_proto::{ErrorCode, Jute, Reader, Stat};
 
 use super::Checker;
@@ -64,6 +66,7 @@ enum WriteReply {
     PathAndStat(String, Stat),
     Stat(Stat),
     DataAndStat(Vec<u8>, Stat),
+    TreeDeleted(i64, bool),
     Nothing,
     Each(Vec<MultiReply>),
     Garbage(String),
@@ -94,6 +97,8 @@ fn expected_answer(operation: &Operation, effects: &[ModelEffect]) -> WriteReply
             Some(ModelEffect::Created { path, answer: CreateOp::Create, .. }) => {
                 WriteReply::Path(path.to_string())
             }
+            Some(ModelEffect::Existed { path }) => WriteReply::Path(path.to_string()),
+            Some(ModelEffect::TreeDeleted { deleted, more }) => WriteReply::TreeDeleted(*deleted, *more),
             Some(ModelEffect::Created { path, stat, .. }) => WriteReply::PathAndStat(path.to_string(), *stat),
             Some(ModelEffect::Set { stat, .. } | ModelEffect::AclSet { stat, .. }) => WriteReply::Stat(*stat),
             Some(ModelEffect::Reconfigured { data, stat }) => WriteReply::DataAndStat(data.to_vec(), *stat),
@@ -106,14 +111,17 @@ fn multi_reply(effect: &ModelEffect) -> MultiReply {
     match effect {
         ModelEffect::Error(code) => MultiReply::Error(code.wire()),
         ModelEffect::Created { path, answer: CreateOp::Create, .. } => MultiReply::Create(Box::from(&**path)),
+        ModelEffect::Existed { path } => MultiReply::Create(Box::from(&**path)),
         ModelEffect::Created { path, stat, .. } => {
             let path = Some(Box::from(&**path));
             MultiReply::Create2(zebu_proto::client::reply::Create2Response { path, stat: *stat })
         }
         ModelEffect::Deleted { .. } => MultiReply::Delete,
         ModelEffect::Set { stat, .. } | ModelEffect::AclSet { stat, .. } => MultiReply::SetData(*stat),
-        // A multi contains no reconfig.
-        ModelEffect::Checked | ModelEffect::Reconfigured { .. } => MultiReply::Check,
+        // A multi contains no reconfig and no deltree.
+        ModelEffect::Checked | ModelEffect::Reconfigured { .. } | ModelEffect::TreeDeleted { .. } => {
+            MultiReply::Check
+        }
     }
 }
 
@@ -128,6 +136,15 @@ fn found_answer(operation: &Operation, answer: &ServerReply) -> WriteReply {
         Operation::Multi(_) => decode_multi_replies(reader).map(WriteReply::Each),
         Operation::Write(WriteOperation::Create { op: CreateOp::Create, .. }) => {
             Box::<str>::decode(reader).map(|path| WriteReply::Path(path.into()))
+        }
+        Operation::Write(WriteOperation::Keeper(part)) => match &**part {
+            KeeperPart::Write(KeeperWrite::CreateIfNotExists(_)) => {
+                Box::<str>::decode(reader).map(|path| WriteReply::Path(path.into()))
+            }
+            KeeperPart::Write(_) | KeeperPart::Check(_) => Ok(WriteReply::Nothing),
+        },
+        Operation::DeleteTree(_) => {
+            DeleteTreeReply::decode(reader).map(|reply| WriteReply::TreeDeleted(reply.deleted, reply.more))
         }
         Operation::Write(WriteOperation::Create { .. }) => Box::<str>::decode(reader)
             .and_then(|path| Ok(WriteReply::PathAndStat(path.into(), Stat::decode(reader)?))),

@@ -6,7 +6,7 @@ use zebu_proto::client::reply::{GetAclResponse, GetChildren2Response, GetDataRes
 use zebu_proto::client::{MultiReply, decode_multi_replies};
 use zebu_proto::{ErrorCode, Jute, Reader, Stat};
 
-use super::{Checker, ServerMode, config_reads};
+use super::{Checker, ServerMode, config_reads, listings};
 use crate::history::{CheckResult, Violation};
 use crate::model::ExpectedRead;
 use crate::operation::{NodePath, Operation, ReadOperation};
@@ -29,6 +29,9 @@ pub(super) fn check_answer(checker: &Checker, index: usize, answer: &ServerReply
         && config_reads::is_of_later_config(checker, read, answer)
     {
         return Ok(());
+    }
+    if let ReadOperation::Listing(listing) = read {
+        return listings::check_answer(&checker.committed.model, listing, answer);
     }
     let expected = sorted(checker.committed.model.read(read, sent.session, answer.zxid));
     let found = sorted(said(read, answer));
@@ -86,6 +89,8 @@ fn decode(read: &ReadOperation, reader: &mut Reader<'_>) -> Result<ExpectedRead,
             let paths: Vec<Box<str>> = Jute::decode(reader)?;
             ExpectedRead::Paths(paths.into_iter().map(NodePath::from).collect())
         }
+        // Checked apart.
+        ReadOperation::Listing(_) => ExpectedRead::Error(ErrorCode::Unimplemented),
         ReadOperation::Several(_) => {
             let each = |reply: MultiReply| match reply {
                 MultiReply::Error(code) => error(code),

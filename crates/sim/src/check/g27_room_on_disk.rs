@@ -2,6 +2,7 @@
 //! larger are refused, and no more once there is room again. The reserve is made again.
 
 use zebu_proto::ErrorCode;
+use zebu_proto::client::{KeeperPart, KeeperWrite};
 
 use crate::history::{CheckResult, ClientCall, Violation};
 use crate::operation::{Operation, WriteOperation};
@@ -77,6 +78,9 @@ fn may_grow(operation: &Operation) -> bool {
     let grows = |write: &WriteOperation| match write {
         WriteOperation::Create { .. } => true,
         WriteOperation::Set { data, .. } => !data.is_empty(),
+        WriteOperation::Keeper(part) => {
+            matches!(&**part, KeeperPart::Write(KeeperWrite::CreateIfNotExists(_)))
+        }
         _ => false,
     };
     match operation {

@@ -30,14 +30,19 @@ mod g24_unnoticed_leader_change;
 mod g25_linearizable_reads;
 pub(crate) mod g26_unnoticed_drain;
 pub(crate) mod g27_room_on_disk;
+mod g28_listing_walks;
+pub(crate) mod g29_feeds;
 pub(crate) mod learner_memory;
 mod limits;
+mod listings;
 mod local_sessions;
+pub(crate) mod lowered_writes;
 pub(crate) mod purged_files;
 pub(crate) mod read_only_state;
 mod reconfig_answers;
 pub(crate) mod served_age;
 pub(crate) mod session_lease;
+mod session_view;
 pub(crate) mod snapshot_digests;
 pub(crate) mod startable_configurations;
 pub(crate) mod transaction_lengths;
@@ -56,6 +61,7 @@ mod zab_two_quorums;
 
 pub(crate) use frame::{Frame, FrameKind};
 pub(crate) use limits::CheckerLimits;
+pub(crate) use session_view::{ServerMode, SessionView};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -76,37 +82,6 @@ use crate::operation::Operation;
 use crate::queue::VirtualTime;
 use crate::server::process::TreeOrigin;
 use crate::view::ServerView;
-
-/// The state of a session as the checker knows it.
-#[derive(Clone, Debug)]
-pub(crate) struct SessionView {
-    pub(crate) client: usize,
-    pub(crate) timeout_ms: u64,
-    /// The latest zxid that the session has seen in any reply or event.
-    pub(crate) seen: i64,
-    /// The latest one that was not committed then: a read-only server showed its log.
-    pub(crate) seen_in_log: i64,
-    /// The zxid of the latest of its own writes that was answered.
-    pub(crate) wrote: i64,
-    /// The xid of the last write that was answered.
-    pub(crate) last_xid: i32,
-    /// Whether the client has sent closeSession.
-    pub(crate) closing: bool,
-    /// The server at which it began, and the mode of the one that it is connected to.
-    pub(crate) server: usize,
-    pub(crate) mode: ServerMode,
-    /// Connections that its client had opened when the session began.
-    pub(crate) dials: u64,
-    /// The same when the session was last resumed at a server that accepts writes.
-    pub(crate) resumed: u64,
-}
-
-/// Whether the server of a session accepts writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ServerMode {
-    ReadWrite,
-    ReadOnly,
-}
 
 /// The checks of a run and the state that they share.
 #[derive(Debug)]
@@ -146,6 +121,8 @@ pub(crate) struct Checker {
     /// Whether the end of a leader is the only fault so far.
     pub(crate) only_leader_ends: bool,
     pub(crate) room: g27_room_on_disk::RoomOnDisks,
+    /// The walk of each client over a list.
+    pub(crate) walks: g28_listing_walks::ListingWalks,
     pub(crate) violation: Option<Violation>,
     pub(crate) answered: u64,
     pub(crate) events: u64,
@@ -185,6 +162,7 @@ impl Checker {
             dials: vec![0; clients],
             only_leader_ends: limits.kinds.only_leader_ends,
             room: g27_room_on_disk::RoomOnDisks::new(limits.kinds.little_room, limits.tick),
+            walks: g28_listing_walks::ListingWalks::default(),
             violation: None,
             answered: 0,
             events: 0,
@@ -265,6 +243,7 @@ impl Checker {
             g03_reads::check_answer(self, call, answer)?;
             g05_read_your_writes::check_answer(self, sent, answer)?;
             g10_sync::check_answer(self, call, answer)?;
+            g28_listing_walks::check_answer(self, call, answer)?;
         }
         g06_atomicity::check_answer(&operation, answer)
     }

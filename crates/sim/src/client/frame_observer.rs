@@ -1,7 +1,10 @@
 //! Observes a client's connection: the requests that leave and the frames that arrive, in their order.
 
+use zebu_proto::client::feed::{FEATURE_FEED, PUSH_FEED, PUSH_FEED_END};
 use zebu_proto::client::read::ReadRequest;
-use zebu_proto::client::{EventType, ReplyHeader, Request, RequestHeader, SetWatches, WatcherEvent};
+use zebu_proto::client::{
+    ClientHello, EventType, ReplyHeader, Request, RequestHeader, SetWatches, WatcherEvent,
+};
 use zebu_proto::frame::{Framed, LENGTH_SIZE, peek};
 use zebu_proto::{Jute, OpCode, Reader, Xid};
 
@@ -41,8 +44,10 @@ pub(crate) enum ReceivedFrame {
 pub(crate) struct FrameObserver {
     sent_hello: bool,
     got_greeting: bool,
-    /// The request by which the client says what it understands.
+    /// The request by which the client says that it can move.
     hello_xid: Option<i32>,
+    /// Whether the client has said that it understands feeds.
+    takes_feeds: bool,
     input: Vec<u8>,
 }
 
@@ -59,19 +64,26 @@ impl FrameObserver {
                 continue;
             }
             let payload = &frame[LENGTH_SIZE..];
-            if let Ok(header) = RequestHeader::decode(&mut Reader::new(payload))
+            let mut reader = Reader::new(payload);
+            if let Ok(header) = RequestHeader::decode(&mut reader)
                 && header.op == OpCode::Hello.wire()
             {
-                self.hello_xid = Some(header.xid);
+                match is_hello_of_workload(&mut reader) {
+                    true => self.takes_feeds = true,
+                    false => self.hello_xid = Some(header.xid),
+                }
             }
             requests.push(requested(payload));
         }
         requests
     }
 
-    /// Whether the client has said hello on this connection.
-    pub(crate) fn has_said_hello(&self) -> bool {
-        self.hello_xid.is_some()
+    /// Whether the client has said hello on this connection, and understands a push.
+    pub(crate) fn understands(&self, frame: &[u8]) -> bool {
+        let mut reader = Reader::new(frame.get(LENGTH_SIZE..).unwrap_or_default());
+        let is_feed =
+            ReplyHeader::decode(&mut reader).is_ok() && matches!(reader.int(), Ok(PUSH_FEED | PUSH_FEED_END));
+        if is_feed { self.takes_feeds } else { self.hello_xid.is_some() }
     }
 
     /// Whether this frame is the answer to hello.
@@ -112,13 +124,21 @@ fn requested(payload: &[u8]) -> SentFrame {
             _ => SentFrame::Own,
         },
         Some(OpCode::CloseSession) => SentFrame::Close,
-        Some(OpCode::RemoveWatches | OpCode::Ping | OpCode::Auth | OpCode::Hello) => SentFrame::Own,
+        Some(OpCode::Hello) if is_hello_of_workload(&mut reader) => SentFrame::Call { xid: header.xid },
+        Some(OpCode::RemoveWatches | OpCode::Ping | OpCode::Auth | OpCode::Hello | OpCode::FeedCredit) => {
+            SentFrame::Own
+        }
         // No call of the workload reads the features of a server.
         Some(OpCode::GetData) if reader.rest().ends_with(b"/zookeeper/zebu\0") => SentFrame::Own,
         // The session state machine renews its lease with a sync; the workload syncs another node.
         Some(OpCode::Sync) if reader.rest() == [0, 0, 0, 1, b'/'] => SentFrame::Own,
         _ => SentFrame::Call { xid: header.xid },
     }
+}
+
+/// Whether a hello is about feeds: the session state machine says only that it can move.
+fn is_hello_of_workload(reader: &mut Reader<'_>) -> bool {
+    ClientHello::decode(reader).is_ok_and(|hello| hello.features & FEATURE_FEED != 0)
 }
 
 fn received(payload: &[u8]) -> Option<Frame> {

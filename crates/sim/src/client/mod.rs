@@ -1,6 +1,8 @@
 //! A client: the shipped session state machine with a workload, a socket and an observer of its frames.
 
+mod feed;
 mod frame_observer;
+mod private_workload;
 mod workload;
 
 use std::collections::VecDeque;
@@ -14,6 +16,7 @@ use zebu_proto::client::reply::GetDataResponse;
 use zebu_proto::{Jute, Reader};
 
 use crate::clock::{CLIENT_CLOCK, Clocks};
+use crate::listing::ListingRead;
 use crate::members::EnsembleConfig;
 use crate::network::SocketId;
 use crate::operation::NodePath;
@@ -21,6 +24,7 @@ use crate::queue::{MS, VirtualTime};
 use crate::random::SimRandom;
 use crate::run_parameters::{RunParameters, Workload};
 
+pub(crate) use feed::{FeedStage, SimFeed};
 pub(crate) use frame_observer::{FrameObserver, ReceivedFrame, SentFrame};
 pub(crate) use workload::{OperationDrawer, OperationKind};
 
@@ -62,6 +66,11 @@ pub(crate) struct SimClient {
     pub(crate) clocks: Clocks,
     pub(crate) activity: ClientActivity,
     pub(crate) random: SimRandom,
+    /// The next page of a list that the client walks over.
+    pub(crate) next_page: Option<ListingRead>,
+    pub(crate) feed: Option<SimFeed>,
+    /// For requests that ZooKeeper does not have.
+    pub(crate) private_random: SimRandom,
     /// Sequential names that were created, to be used again.
     pub(crate) known: Vec<NodePath>,
     pub(crate) outstanding: usize,
@@ -112,6 +121,9 @@ impl SimClient {
             clocks: Clocks::default(),
             activity: ClientActivity::Busy,
             random,
+            next_page: None,
+            feed: None,
+            private_random: SimRandom::of_private_requests(shape.seed, number),
             known: Vec::new(),
             outstanding: 0,
             budget: workload.calls_max,

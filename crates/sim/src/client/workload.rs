@@ -4,7 +4,8 @@
 use zebu_proto::client::{AddWatchMode, CreateMode, CreateOp, Freshness};
 use zebu_proto::{Permissions, Zxid};
 
-use super::SimClient;
+use super::{FeedStage, SimClient, SimFeed};
+use crate::listing::ListingRead;
 use crate::operation::{MultiReadOperation, NodePath, Operation, ReadOperation, SYNCED, WriteOperation};
 use crate::random::SimRandom;
 use crate::run_parameters::Workload;
@@ -62,8 +63,50 @@ impl OperationKind {
 }
 
 impl SimClient {
+    /// The next call, if it is one that ZooKeeper does not have.
+    fn draw_private(&mut self, workload: &Workload, recent: Zxid) -> Option<Operation> {
+        const GOES_ON_PERMILLE: u64 = 400;
+        let random = &mut self.private_random;
+        let goes_on = self.next_page.is_some() && random.permille(GOES_ON_PERMILLE);
+        if !goes_on && !random.permille(workload.private_permille) {
+            return None;
+        }
+        let next = if goes_on { self.next_page.take() } else { None };
+        let mut drawer = OperationDrawer { random, workload, known: &self.known };
+        let operation = match next {
+            Some(listing) => Operation::plain_read(ReadOperation::Listing(listing), false),
+            None => drawer.private(),
+        };
+        Some(match operation {
+            // The freshness of Keeper's reads cannot be asked for.
+            Operation::Read { read: ReadOperation::Listing(ListingRead::Keeper(_)), .. } => operation,
+            Operation::Read { read, watch, .. } => {
+                Operation::Read { read, watch, freshness: drawer.freshness(recent) }
+            }
+            operation => operation,
+        })
+    }
+
+    /// Whether the client opens its feed now; it gets a feed if it has none.
+    pub(crate) fn wants_feed(&mut self, workload: &Workload) -> bool {
+        const AGAIN_PERMILLE: u64 = 300;
+        let random = &mut self.private_random;
+        match &self.feed {
+            Some(feed) => feed.stage == FeedStage::Closed && random.permille(AGAIN_PERMILLE),
+            None if random.permille(workload.private_permille / 4) => {
+                let open = OperationDrawer { random, workload, known: &self.known }.feed();
+                self.feed = Some(SimFeed::new(open));
+                true
+            }
+            None => false,
+        }
+    }
+
     /// The next call.
     pub(crate) fn draw(&mut self, workload: &Workload, recent: Zxid) -> Operation {
+        if let Some(operation) = self.draw_private(workload, recent) {
+            return operation;
+        }
         let kind = OperationKind::ALL[self.random.weighted(&workload.weights)];
         let mut drawer = OperationDrawer { random: &mut self.random, workload, known: &self.known };
         match drawer.operation(kind) {
@@ -122,7 +165,7 @@ impl OperationDrawer<'_> {
     }
 
     /// How fresh the answer to a read must be. A least zxid is a recent one, or one that may never come.
-    fn freshness(&mut self, recent: Zxid) -> Freshness {
+    pub(super) fn freshness(&mut self, recent: Zxid) -> Freshness {
         if !self.random.permille(self.workload.fresh_permille) {
             return Freshness::default();
         }
@@ -135,7 +178,7 @@ impl OperationDrawer<'_> {
         Freshness { linearizable, max_age_ms, min_zxid }
     }
 
-    fn write(&mut self, kind: OperationKind) -> WriteOperation {
+    pub(super) fn write(&mut self, kind: OperationKind) -> WriteOperation {
         let path = self.path();
         match kind {
             OperationKind::Delete => {
@@ -219,7 +262,7 @@ impl OperationDrawer<'_> {
         Operation::plain_read(ReadOperation::Several(reads), false)
     }
 
-    fn path(&mut self) -> NodePath {
+    pub(super) fn path(&mut self) -> NodePath {
         if !self.known.is_empty() && self.random.permille(150) {
             return self.known[self.random.index(self.known.len())].clone();
         }
@@ -234,12 +277,12 @@ impl OperationDrawer<'_> {
         path.into()
     }
 
-    fn version(&mut self) -> i32 {
+    pub(super) fn version(&mut self) -> i32 {
         self.random.skewed(1, 8) as i32 - 1
     }
 
     /// ADMIN is always granted: otherwise the names would soon be used up.
-    fn permissions(&mut self) -> i32 {
+    pub(super) fn permissions(&mut self) -> i32 {
         self.random.pick(&[
             Permissions::ALL,
             Permissions::READ | Permissions::ADMIN,
@@ -249,7 +292,7 @@ impl OperationDrawer<'_> {
         ])
     }
 
-    fn data(&mut self) -> std::sync::Arc<[u8]> {
+    pub(super) fn data(&mut self) -> std::sync::Arc<[u8]> {
         let length = self.random.below(self.workload.data_max);
         let first = self.random.draw() as u8;
         (0..length).map(|index| first.wrapping_add(index as u8)).collect()

@@ -68,8 +68,11 @@ impl LiveWorkload {
                 writes.iter_mut().for_each(answer_briefly);
             }
             Operation::Read { .. }
+            | Operation::DeleteTree(_)
             | Operation::AddWatch { .. }
             | Operation::Sync(_)
+            | Operation::Hello(_)
+            | Operation::Feed(_)
             | Operation::Reconfig { .. } => {}
         }
         operation

@@ -3,6 +3,8 @@
 //!
 //! It shares only the wire records with the tree under test.
 
+mod delete_tree;
+mod keeper;
 mod read;
 mod reconfig;
 mod write;
@@ -11,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use zebu_proto::{SessionId, Stat};
+use zebu_proto::{Permissions, SessionId, Stat};
 
 use crate::operation::NodePath;
 
@@ -122,6 +124,16 @@ impl Model {
         let versions = self.nodes.get(path)?;
         let count = versions.partition_point(|(since, _)| *since <= zxid);
         versions[..count].last()?.1.as_ref()
+    }
+
+    /// Whether a node exists, without a break, after each transaction from one to another, and every client
+    /// may read it all the time.
+    pub(crate) fn is_steady(&self, path: &str, from: i64, to: i64) -> bool {
+        let (Some(first), Some(versions)) = (self.at(path, from), self.nodes.get(path)) else { return false };
+        let later = versions.iter().filter(|(since, _)| *since > from && *since <= to);
+        let is_same =
+            |node: &ModelNode| node.created == first.created && node.permissions & Permissions::READ != 0;
+        is_same(first) && later.map(|(_, node)| node).all(|node| node.as_deref().is_some_and(is_same))
     }
 
     /// Every path that ever existed.

@@ -50,6 +50,8 @@ impl Model {
                 readable(path).map(|_| ExpectedRead::Count(self.below(path, zxid)))
             }
             ReadOperation::Ephemerals(prefix) => Ok(ExpectedRead::Paths(self.owned(prefix, session, zxid))),
+            // The listing checks compare it with the nodes.
+            ReadOperation::Listing(_) => Err(ErrorCode::Unimplemented),
             ReadOperation::Several(reads) => {
                 let each = |read: &MultiReadOperation| {
                     let read = match read {

@@ -44,6 +44,15 @@ pub(crate) enum ModelEffect {
         stat: Stat,
     },
     Checked,
+    /// The node of a createIfNotExists existed.
+    Existed {
+        path: NodePath,
+    },
+    /// A part of a subtree was deleted.
+    TreeDeleted {
+        deleted: i64,
+        more: bool,
+    },
 }
 
 /// The context of a transaction: zxid, time, session and privilege.
@@ -54,6 +63,8 @@ pub(crate) struct TxnContext {
     pub(crate) session: SessionId,
     pub(crate) privilege: Privilege,
     pub(crate) scope: SessionScope,
+    /// The bytes that deletes of one request may have.
+    pub(crate) deletes_bytes_max: usize,
 }
 
 /// The servers that know a session.
@@ -71,16 +82,28 @@ pub(crate) enum Privilege {
     Super,
 }
 
+/// Nodes that a transaction changes or deletes.
+pub(super) type ChangedNodes = BTreeMap<NodePath, Option<Rc<ModelNode>>>;
+
 /// Changes that are not in the model yet.
-struct ModelOverlay<'a> {
+pub(super) struct ModelOverlay<'a> {
     model: &'a Model,
-    txn: TxnContext,
-    changed: BTreeMap<NodePath, Option<Rc<ModelNode>>>,
+    pub(super) txn: TxnContext,
+    changed: ChangedNodes,
     events: Vec<(NodePath, ModelChange)>,
 }
 
-impl ModelOverlay<'_> {
-    fn get(&self, path: &str) -> Option<Rc<ModelNode>> {
+impl<'a> ModelOverlay<'a> {
+    pub(super) fn new(model: &'a Model, txn: TxnContext) -> ModelOverlay<'a> {
+        ModelOverlay { model, txn, changed: BTreeMap::new(), events: Vec::new() }
+    }
+
+    /// The changed nodes and the changes that fire watches.
+    pub(super) fn into_changes(self) -> (ChangedNodes, Vec<(NodePath, ModelChange)>) {
+        (self.changed, self.events)
+    }
+
+    pub(super) fn get(&self, path: &str) -> Option<Rc<ModelNode>> {
         match self.changed.get(path) {
             Some(node) => node.clone(),
             None => self.model.now(path).cloned(),
@@ -97,6 +120,7 @@ impl ModelOverlay<'_> {
                 self.create(path, data, *mode, *op, *permissions)
             }
             WriteOperation::Delete { path, version } => self.delete(path, *version),
+            WriteOperation::Keeper(part) => self.keeper(part),
             WriteOperation::Set { path, data, version } => {
                 let mut node = self.permitted(path, Permissions::WRITE)?;
                 checked(node.version, *version)?;
@@ -126,7 +150,7 @@ impl ModelOverlay<'_> {
     }
 
     /// A copy of a node if every client has the permission.
-    fn permitted(&self, path: &str, permission: i32) -> Result<ModelNode, ErrorCode> {
+    pub(super) fn permitted(&self, path: &str, permission: i32) -> Result<ModelNode, ErrorCode> {
         let node = self.get(path).ok_or(ErrorCode::NoNode)?;
         if node.permissions & permission == 0 && self.txn.privilege == Privilege::Common {
             return Err(ErrorCode::NoAuth);
@@ -134,7 +158,7 @@ impl ModelOverlay<'_> {
         Ok((*node).clone())
     }
 
-    fn create(
+    pub(super) fn create(
         &mut self,
         asked: &NodePath,
         data: &std::sync::Arc<[u8]>,
@@ -184,7 +208,7 @@ impl ModelOverlay<'_> {
         Ok(ModelEffect::Created { path, stat, answer: op })
     }
 
-    fn delete(&mut self, path: &NodePath, version: i32) -> Result<ModelEffect, ErrorCode> {
+    pub(super) fn delete(&mut self, path: &NodePath, version: i32) -> Result<ModelEffect, ErrorCode> {
         let above = parent_of(path).ok_or(ErrorCode::BadArguments)?;
         // The parent is checked first, and its ACL applies.
         self.permitted(above, Permissions::DELETE)?;
@@ -212,7 +236,7 @@ impl ModelOverlay<'_> {
 }
 
 /// Checks that an expected version is the current one.
-fn checked(found: i32, asked: i32) -> Result<(), ErrorCode> {
+pub(super) fn checked(found: i32, asked: i32) -> Result<(), ErrorCode> {
     if asked == -1 || asked == found { Ok(()) } else { Err(ErrorCode::BadVersion) }
 }
 
@@ -223,8 +247,7 @@ impl Model {
         if !self.may_write(place) {
             return vec![ModelEffect::Error(ErrorCode::SessionExpired)];
         }
-        let mut stage =
-            ModelOverlay { model: self, txn: place, changed: BTreeMap::new(), events: Vec::new() };
+        let mut stage = ModelOverlay::new(self, place);
         let mut effects = Vec::new();
         let mut failed = false;
         for write in writes {
@@ -236,7 +259,7 @@ impl Model {
             }
         }
         if !failed {
-            let (changed, events) = (stage.changed, stage.events);
+            let (changed, events) = stage.into_changes();
             self.commit(place.zxid, changed, events);
         }
         effects
@@ -248,12 +271,7 @@ impl Model {
             || self.session(place.session).is_some_and(|life| life.closed.is_none())
     }
 
-    pub(super) fn commit(
-        &mut self,
-        zxid: i64,
-        changed: BTreeMap<NodePath, Option<Rc<ModelNode>>>,
-        events: Vec<(NodePath, ModelChange)>,
-    ) {
+    pub(super) fn commit(&mut self, zxid: i64, changed: ChangedNodes, events: Vec<(NodePath, ModelChange)>) {
         self.touched = (zxid, changed.keys().cloned().collect());
         for (path, node) in changed {
             self.nodes.entry(path).or_default().push((zxid, node));
@@ -296,12 +314,11 @@ impl Model {
     }
 
     fn remove_all(&mut self, place: TxnContext, paths: &[NodePath]) {
-        let mut stage =
-            ModelOverlay { model: self, txn: place, changed: BTreeMap::new(), events: Vec::new() };
+        let mut stage = ModelOverlay::new(self, place);
         for path in paths {
             stage.remove(path);
         }
-        let (changed, events) = (stage.changed, stage.events);
+        let (changed, events) = stage.into_changes();
         self.commit(place.zxid, changed, events);
     }
 

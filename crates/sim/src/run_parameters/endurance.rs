@@ -68,6 +68,7 @@ impl RunParameters {
             data_max: 200,
             session_timeout_ms: 10 * self.tick_ms,
             restless_permille: 0,
+            private_permille: 0,
         };
     }
 }

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use zebu_node::feed::FeedSettings;
 use zebu_node::{
     AuthEnforcement, LeaderClients, Node, NodeSettings, ReconfigSupport, Replica, Restore, ThrottleSettings,
 };
 use zebu_proto::quorum::{DiskRoom, PeerAnnouncement};
 use zebu_proto::txn::TxnEntry;
-use zebu_proto::{Acl, ServerId, SessionId, StatPersisted, Zxid};
+use zebu_proto::{Acl, Id, ServerId, SessionId, StatPersisted, Zxid};
 use zebu_runtime::{
     DiskSettings, DiskWorker, LoadOptions, OpenedMember, RoomKeeper, Round, SnapshotSections, SnapshotStore,
     StartReport, StateTarget, config_to_show, load, open_log, open_member,
@@ -28,7 +29,9 @@ use zebu_zab::{
 
 use super::disk::FaultyDisk;
 use super::member_files;
-use super::process::{Death, Inbox, LaneMap, MembersEdge, PlannedStop, Process, Service, TreeOrigin, WINDOW};
+use super::process::{
+    Death, Inbox, LaneMap, MembersEdge, PlannedStop, Process, ProcessFeeds, Service, TreeOrigin, WINDOW,
+};
 use crate::check::{zab_configuration_versions, zab_recovered_log};
 use crate::clock::Clocks;
 use crate::context::SimContext;
@@ -129,7 +132,9 @@ pub(crate) fn start(
     let (dynamic, members_edge) = known_members(server, &disk, &mut tree, clocks, core)?;
     let transaction_bytes_max = core.parameters.transaction_bytes_max;
     let policy = Policy { transaction_bytes_max, ..Policy::default() };
-    let replica = Replica::new(tree, policy, AuthEnforcement::Off, 3);
+    let replica = Replica::new(tree, policy, AuthEnforcement::Off, 3)
+        .with_listings(core.parameters.listings)
+        .with_feeds(feed_settings());
     let node_settings = node_settings(server, incarnation, &core.parameters);
     let now = clocks.moment(core.now);
     let node = match &ensemble_member {
@@ -158,6 +163,11 @@ pub(crate) fn start(
     }
     process.take_turn(core)?;
     Ok(process)
+}
+
+/// Every client may read the history.
+fn feed_settings() -> FeedSettings {
+    FeedSettings { feeds_max: 3, readers: [Id::new("world", "anyone")].into() }
 }
 
 /// The initial config of a server.
@@ -265,6 +275,7 @@ fn process(
         observed: None,
         members_edge: None,
         carried_over: (0, 0),
+        feeds: ProcessFeeds::default(),
         planned_stop: PlannedStop::None,
         turns: 0,
         slow: 0,

@@ -64,8 +64,8 @@ impl World {
             }
             SessionAction::Probe { server } => self.probe(client, &server),
             // No client of the simulator has a Kerberos login.
+            SessionAction::Feed { feed, signal } => self.feed_signal(client, feed, signal),
             SessionAction::Notify { .. }
-            | SessionAction::Feed { .. }
             | SessionAction::Authenticate { .. }
             | SessionAction::Log(_)
             | SessionAction::End => {}
@@ -152,6 +152,9 @@ impl World {
         match outcome {
             Ok(answer) => {
                 let operation = self.core.checker.calls[call].operation.clone();
+                if let Operation::Feed(_) = &*operation {
+                    self.feed_opened(client, Some(&answer));
+                }
                 self.core.trace_line(format_args!(
                     "c{client} call {call} is answered {} at {:#x}: {operation:?}",
                     answer.code, answer.zxid
@@ -160,6 +163,11 @@ impl World {
                 self.core.mix_bytes(&answer.body);
                 self.core.checker.answered(call, &answer);
                 self.count_answer(call, answer.code);
+                if let Operation::Read { read: ReadOperation::Listing(listing), .. } = &*operation
+                    && answer.code == 0
+                {
+                    self.clients[client].next_page = listing.next(&answer.body);
+                }
                 if answer.code == 0 && is_about_list(&operation) {
                     self.clients[client].learn_list(&answer.body);
                 }
@@ -177,6 +185,9 @@ impl World {
                     failure.cause, failure.delivery
                 ));
                 self.check_unnoticed(client, "a failed call");
+                if let Operation::Feed(_) = &*self.core.checker.calls[call].operation {
+                    self.feed_opened(client, None);
+                }
                 self.clients[client].waiting.retain(|it| *it != call);
                 self.core.checker.failed(call);
             }
@@ -271,7 +282,7 @@ impl World {
             };
             match received {
                 ReceivedFrame::Push => {
-                    let verdict = check_push(client, it.wire.has_said_hello());
+                    let verdict = check_push(client, it.wire.understands(&frame));
                     self.core.checker.report(verdict);
                 }
                 ReceivedFrame::Frame(frame) => {
@@ -377,6 +388,7 @@ impl World {
         }
         let count = it.random.between(1, room as u64).min(it.budget);
         it.budget -= count;
+        self.open_feed(client);
         for _ in 0..count {
             let operation = self.draw_call(client);
             self.call(client, operation);

@@ -1,12 +1,14 @@
 //! A run: servers, clients and faults in one event queue. First a phase in which anything may fail, then one
 //! in which a majority is healed and has to answer everything.
 
+mod client_feeds;
 mod client_links;
 mod clients;
 mod faults;
 mod healing;
 mod operator;
 mod phases;
+mod private_counts;
 mod servers;
 
 use std::collections::BTreeSet;
@@ -178,6 +180,7 @@ impl World {
         }
         let hash = self.core.hash();
         self.count_upgrades();
+        self.count_private_requests();
         self.core.counts.configs = self.core.checker.committed.configs.len() as u64;
         let checker = self.core.checker;
         RunOutcome {
@@ -242,6 +245,7 @@ impl World {
             | SimEvent::DiskDone { .. }
             | SimEvent::FilesWritten { .. }
             | SimEvent::RoomLook { .. }
+            | SimEvent::FeedStep { .. }
             | SimEvent::StreamSlice { .. }
             | SimEvent::SnapshotStep { .. } => {
                 self.server_event(event);

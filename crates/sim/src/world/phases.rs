@@ -202,8 +202,9 @@ impl World {
     fn behind(&mut self) -> Vec<String> {
         let last = self.core.checker.committed.last();
         let list = self.core.checker.committed.configs.last().version;
-        let mut behind = Vec::new();
-        for server in self.expected() {
+        let expected = self.expected();
+        let mut behind = self.feeds_behind(&expected, last);
+        for server in expected {
             let Some(process) = self.servers[server].process() else {
                 behind.push(format!("server {server} is down"));
                 continue;

@@ -119,6 +119,7 @@ impl World {
             | SimEvent::DiskDone { server, incarnation, .. }
             | SimEvent::FilesWritten { server, incarnation }
             | SimEvent::RoomLook { server, incarnation }
+            | SimEvent::FeedStep { server, incarnation }
             | SimEvent::StreamSlice { server, incarnation, .. }
             | SimEvent::SnapshotStep { server, incarnation, .. } => (server, incarnation),
             _ => return,
@@ -147,6 +148,10 @@ impl World {
             SimEvent::DiskDone { work, .. } => process.disk_done(work, core),
             SimEvent::StreamSlice { connection, .. } => process.stream_slice(connection, core),
             SimEvent::RoomLook { .. } => process.room_look(core),
+            SimEvent::FeedStep { .. } => {
+                process.run_feeds(core);
+                Ok(())
+            }
             SimEvent::FilesWritten { .. } => {
                 process.write_files(core);
                 Ok(())

@@ -14,8 +14,12 @@ use crate::check::read_only_state::check_unchanged;
 use crate::context::SimContext;
 use crate::coverage::CoveredPath;
 use crate::network::{NetworkMessage, SocketId, SocketSide};
+use crate::queue::{MS, SimEvent, VirtualTime};
 
 const FRAME_MAX: usize = 1 << 20;
+
+/// The time from one slice of a listing to the next.
+const SLICE_PAUSE: VirtualTime = MS / 20;
 
 /// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +103,7 @@ impl Process {
         let mut consequences = false;
         for connection in connections {
             consequences |= self.take_frames(connection, core);
+            consequences |= self.run_listing(connection, core);
             consequences |= self.send_answers(connection, core);
         }
         consequences
@@ -151,6 +156,24 @@ impl Process {
             client.role = role;
         }
         taken > 0
+    }
+
+    /// Does a slice of the work for a listing. Other events run before the next slice.
+    fn run_listing(&mut self, connection: SocketId, core: &mut SimContext) -> bool {
+        let now_ms = self.moment(core).monotonic_ms;
+        let Some(client) = self.clients.get(&connection) else { return false };
+        let Some(lane) = self.lanes.0.get_mut(&client.lane) else { return false };
+        if !lane.has_listing_to_run() {
+            return false;
+        }
+        if self.replica.continue_listing(lane, now_ms) {
+            core.count(CoveredPath::ListingSlice);
+            let (server, incarnation) = (self.server, self.incarnation);
+            core.push(core.now + SLICE_PAUSE, SimEvent::ServerTurn { server, incarnation });
+            return false;
+        }
+        self.take_frames(connection, core);
+        true
     }
 
     fn send_answers(&mut self, connection: SocketId, core: &mut SimContext) -> bool {

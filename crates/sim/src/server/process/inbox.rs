@@ -48,6 +48,7 @@ impl Process {
             return self.take_turn(core);
         }
         self.pump_clients(core);
+        self.schedule_feeds(core);
         self.flush_links(core);
         self.schedule_turn(core);
         self.check_power()
@@ -74,6 +75,7 @@ impl Process {
             }
         }
         self.show_memory(core);
+        self.schedule_feeds(core);
         self.schedule_turn(core);
         self.begin_work(core)?;
         self.schedule_wake(core);

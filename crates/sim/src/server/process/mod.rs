@@ -5,6 +5,7 @@ mod clients;
 mod disk_work;
 mod drain;
 mod effects;
+mod feeds;
 mod inbox;
 mod link_writer;
 mod membership;
@@ -32,6 +33,7 @@ use crate::server::snapshot::Snapshotting;
 pub(crate) use clients::SimClientConnection;
 pub(crate) use disk_work::{Busy, Work};
 pub(crate) use drain::PlannedStop;
+pub(crate) use feeds::ProcessFeeds;
 pub(crate) use inbox::Inbox;
 use inbox::Urgent;
 pub(crate) use membership::MembersEdge;
@@ -137,6 +139,7 @@ pub(crate) struct Process {
     pub(crate) members_edge: Option<MembersEdge>,
     /// Connections and requests that the node has carried over to the next leader.
     pub(crate) carried_over: (u64, u64),
+    pub(crate) feeds: ProcessFeeds,
     /// Whether the process is asked to stop.
     pub(crate) planned_stop: PlannedStop,
     /// How many steps the node has made.
