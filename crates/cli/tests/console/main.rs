@@ -17,4 +17,5 @@ mod remote;
 mod scene;
 mod screenshots;
 mod wide;
+mod recipes;
 mod writes;
