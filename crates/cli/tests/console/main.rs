@@ -19,3 +19,4 @@ mod screenshots;
 mod wide;
 mod recipes;
 mod writes;
+mod sessions;
