@@ -1,5 +1,5 @@
-//! Facts about the quorum of a config: who votes, how many servers may fail, and which must not fail now. They
-//! follow groups and weights, so readers count no majorities of their own.
+//! Facts about the quorum of a config: the voters, how many servers may fail, and which must not fail now.
+//! They follow groups and weights, so readers count no majorities of their own.
 
 use std::collections::BTreeSet;
 

@@ -6,8 +6,8 @@ use std::collections::BinaryHeap;
 /// Digits of a sequential name.
 const SEQUENCE_DIGITS: usize = 10;
 
-/// The number that a sequential create gave to a name. The counter of a parent has 32 bits: behind its largest
-/// number come negative ones, whose ten digits follow the sign.
+/// The number that a sequential create gave to a name. The counter of a parent has 32 bits: behind its
+/// largest number come negative ones, whose ten digits follow the sign.
 pub(super) fn sequence_of(name: &str) -> Option<i64> {
     let digits = name.as_bytes().last_chunk::<SEQUENCE_DIGITS>()?;
     if !digits.iter().all(u8::is_ascii_digit) || ends_with_identifier(name) {

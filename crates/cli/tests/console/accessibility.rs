@@ -1,5 +1,5 @@
-//! Every page and dialog by the rules of axe-core, in both languages, themes and sizes. The script comes from npm's registry when the test
-//! runs; where npm or the registry is missing, the test says so and ends.
+//! Every page and dialog by the rules of axe-core, in both languages, themes and sizes. The script comes from
+//! npm's registry when the test runs; where npm or the registry is missing, the test says so and ends.
 
 use std::process::{Command, Stdio};
 
