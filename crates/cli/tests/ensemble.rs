@@ -11,7 +11,8 @@ mod falsify;
 mod processes;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -243,11 +244,32 @@ fn dev(home: &TempDir, more: &[&str]) -> (Child, Vec<String>) {
     panic!("no free ports for a local ensemble");
 }
 
+/// The first page of a console; `None` if the port does not answer.
+fn page_of(address: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+    let head = format!("GET /console/ HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
 #[test]
 fn a_local_ensemble_in_one_command() {
     let home = TempDir::new().unwrap();
     let (child, lines) = dev(&home, &[]);
     assert!(lines[0].starts_with("connect with: zebu -server 127.0.0.1:"), "{lines:?}");
+    // Each server shows its console.
+    let consoles: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("console: http://")).collect();
+    assert_eq!(consoles.len(), 3, "{lines:?}");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    for address in consoles.iter().map(|text| text.strip_suffix("/console/").unwrap()) {
+        while !page_of(address).is_some_and(|page| page.contains("<title>Zebu")) {
+            assert!(Instant::now() < deadline, "no console at {address}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
     end(child);
 }
 
@@ -275,6 +297,7 @@ fn a_protected_ensemble_in_one_command() {
         // A later start finds the files of an earlier one.
         let (child, lines) = dev(&home, words);
         let has = |word| words.contains(&word);
+        assert!(!lines.iter().any(|line| line.contains("console")), "{lines:?}");
         let answer = who_am_i(&lines[0]);
         let of_super = has("--sasl").then(|| who_am_i(&lines[1]));
         // Without the login there is no session of use.

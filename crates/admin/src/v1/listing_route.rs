@@ -13,11 +13,12 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use zebu_server::views::{NameList, NameProgress, NameScan};
 
-use super::arguments::znode_path;
+use super::arguments::{Arguments, znode_path};
 use super::call::ApiCall;
 use super::name_pattern::NamePattern;
 use super::problem::Problem;
 use super::read_routes::{object_of, with_zxid};
+use super::sequence::LowestSequences;
 use super::values;
 
 /// Children of a part, and most of them.
@@ -75,17 +76,54 @@ impl KeptLists {
     }
 }
 
+/// The order of a listing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListingOrder {
+    /// By name, all children.
+    Name,
+    /// By the number at the end, sequential children only. Such a listing is one part: the lowest numbers.
+    Sequence,
+}
+
+impl ListingOrder {
+    /// The order that a request names.
+    pub fn of_arguments(arguments: &Arguments) -> Result<ListingOrder, Problem> {
+        match arguments.value("order") {
+            None | Some("name") => Ok(ListingOrder::Name),
+            Some("sequence") if arguments.value("offset").or(arguments.value("find")).is_none() => {
+                Ok(ListingOrder::Sequence)
+            }
+            Some("sequence") => Err(Problem::bad_request(
+                "order=sequence answers the lowest numbers; offset and find do not go with it",
+            )),
+            Some(_) => Err(Problem::bad_request("order takes the values name and sequence")),
+        }
+    }
+}
+
 /// A part of the children.
 pub(crate) async fn read_listing(call: ApiCall) -> Result<Response, Problem> {
     let path = znode_path(&call.rest)?;
-    call.arguments.allow_only(&["offset", "limit", "match", "reload", "find"])?;
+    call.arguments.allow_only(&["offset", "limit", "match", "reload", "find", "order"])?;
+    let order = ListingOrder::of_arguments(&call.arguments)?;
     let limit = call.arguments.number("limit", PART_MAX)?.unwrap_or(PART_DEFAULT);
     let offset = match call.arguments.value("offset") {
         None | Some("0") => 0,
         Some(_) => call.arguments.number("offset", usize::MAX >> 1)?.unwrap_or(0),
     };
     let pattern = call.arguments.value("match").unwrap_or_default().to_owned();
-    let list = names(&call, &path, &pattern, call.arguments.flag("reload")?).await?;
+    let kept_use = match (call.arguments.flag("reload")?, order) {
+        (true, _) => KeptUse::Never,
+        (false, ListingOrder::Sequence) => KeptUse::Unchanged,
+        (false, ListingOrder::Name) => KeptUse::Large,
+    };
+    let list = names(&call, &path, &pattern, kept_use).await?;
+    let lowest = match order {
+        ListingOrder::Name => None,
+        ListingOrder::Sequence => Some(lowest_sequences(&list, limit).await),
+    };
+    let sequential = lowest.as_ref().map(LowestSequences::sequential);
+    let lowest = lowest.map(LowestSequences::into_names);
     // With a name, the part that holds it; parts begin at multiples of their length.
     let found =
         call.arguments.value("find").map(|name| list.names.binary_search_by(|known| (**known).cmp(name)));
@@ -93,7 +131,7 @@ pub(crate) async fn read_listing(call: ApiCall) -> Result<Response, Problem> {
     let offset = index.map_or(offset, |index| index - index % limit);
     let parent =
         call.views.read_stat(&path, &call.ids.credentials).map_err(|code| call.problem(code, &path))?;
-    let part = list.names.get(offset..).unwrap_or_default();
+    let part = lowest.as_deref().unwrap_or_else(|| list.names.get(offset..).unwrap_or_default());
     let part = &part[..part.len().min(limit)];
     let children = call
         .views
@@ -115,6 +153,9 @@ pub(crate) async fn read_listing(call: ApiCall) -> Result<Response, Problem> {
     });
     let mut object = object_of(&path, &parent);
     object.insert("total".to_owned(), json!(list.names.len()));
+    if let Some(sequential) = sequential {
+        object.insert("sequential".to_owned(), json!(sequential));
+    }
     object.insert("offset".to_owned(), json!(offset));
     object.insert("found".to_owned(), json!(index));
     object.insert("items".to_owned(), items.collect());
@@ -124,14 +165,45 @@ pub(crate) async fn read_listing(call: ApiCall) -> Result<Response, Problem> {
     with_zxid(call.json(StatusCode::OK, &object.into())?, &parent)
 }
 
+/// The sequential names with the lowest numbers.
+async fn lowest_sequences(list: &NameList, count: usize) -> LowestSequences {
+    let mut lowest = LowestSequences::new(count);
+    for part in list.names.chunks(MATCHES_PER_TURN) {
+        part.iter().for_each(|name| lowest.offer(name));
+        tokio::task::yield_now().await;
+    }
+    lowest
+}
+
+/// Which kept lists answer a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KeptUse {
+    /// None: the caller wants a new one.
+    Never,
+    /// A list that is as the children are now.
+    Unchanged,
+    /// Also an old list of a large node.
+    Large,
+}
+
 /// The sorted names, kept ones if they may be used.
-async fn names(call: &ApiCall, path: &str, pattern: &str, reload: bool) -> Result<Arc<NameList>, Problem> {
+async fn names(
+    call: &ApiCall,
+    path: &str,
+    pattern: &str,
+    kept_use: KeptUse,
+) -> Result<Arc<NameList>, Problem> {
     let lists = &call.state.lists;
     let node = call.views.read_stat(path, &call.ids.credentials);
     let node = node.map_err(|code| call.problem(code, path))?;
     let may_use = |list: &NameList| {
         let is_same = list.parent.stat.pzxid == node.stat.pzxid;
-        !reload && (is_same || node.stat.num_children > i32::try_from(ALWAYS_NEW).unwrap_or(i32::MAX))
+        let is_large = node.stat.num_children > i32::try_from(ALWAYS_NEW).unwrap_or(i32::MAX);
+        match kept_use {
+            KeptUse::Never => false,
+            KeptUse::Unchanged => is_same,
+            KeptUse::Large => is_same || is_large,
+        }
     };
     if let Some(list) = lists.find(path, pattern, Instant::now()).filter(|list| may_use(list)) {
         return Ok(list);

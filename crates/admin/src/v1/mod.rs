@@ -18,6 +18,7 @@ mod multi_route;
 mod name_pattern;
 mod operate_routes;
 mod problem;
+mod quorum_facts;
 mod read_routes;
 mod recipe_groups;
 mod reconfig_routes;
@@ -26,8 +27,10 @@ mod request_connection;
 mod requests;
 mod routes;
 mod scan_route;
+mod sequence;
 mod server_routes;
 mod session_routes;
+mod session_search;
 mod stats_route;
 mod values;
 mod watch_route;
@@ -37,10 +40,14 @@ mod write_routes;
 pub mod parts {
     pub use super::arguments::{Arguments, check_path, znode_path};
     pub use super::entity_tag::{Condition, EntityTag, if_match};
+    pub use super::listing_route::ListingOrder;
     pub use super::multi_route::parse_ops;
     pub use super::name_pattern::NamePattern;
     pub use super::problem::{CallerAuth, Problem};
+    pub use super::quorum_facts::quorum_facts;
     pub use super::recipe_groups::RecipeGroups;
+    pub use super::sequence::LowestSequences;
+    pub use super::session_search::SessionOrder;
     pub use super::values::{
         acl, base64_data, decode_base64, hex, parse_acl, parse_acl_entry, parse_data, parse_ttl, stat,
     };

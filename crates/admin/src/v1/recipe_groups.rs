@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// Digits of a sequential name.
-const SEQUENCE_DIGITS: usize = 10;
+use super::sequence::sequence_of;
 
 #[derive(Debug, Default)]
 struct RecipeGroup {
@@ -26,7 +25,7 @@ impl RecipeGroups {
     /// Counts a node for its parent, if recipes have such nodes. Returns whether the parent is a new one.
     pub fn count(&mut self, path: &str, is_ephemeral: bool) -> bool {
         let Some((parent, name)) = path.rsplit_once('/') else { return false };
-        let is_sequential = is_sequential(name);
+        let is_sequential = sequence_of(name).is_some();
         if !is_sequential && !is_ephemeral {
             return false;
         }
@@ -62,20 +61,9 @@ impl RecipeGroups {
     }
 }
 
-fn is_sequential(name: &str) -> bool {
-    let bytes = name.as_bytes();
-    bytes.len() >= SEQUENCE_DIGITS && bytes[bytes.len() - SEQUENCE_DIGITS..].iter().all(u8::is_ascii_digit)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sequential_names_end_with_ten_digits() {
-        assert!(is_sequential("lock-0000000012") && is_sequential("0000000012"));
-        assert!(!is_sequential("lock-000000001") && !is_sequential("x") && !is_sequential("0000000012x"));
-    }
 
     #[test]
     fn children_count_for_their_parents() {

@@ -9,75 +9,16 @@ use serde_json::{Value, json};
 use zebu_proto::client::ReconfigRequest;
 use zebu_proto::client::reply::GetDataResponse;
 use zebu_proto::{Jute, OpCode, Reader, ServerId};
-use zebu_server::config::membership::Role;
+use zebu_server::config::membership::{Configuration, Role};
 use zebu_server::views::{ConfigChangeView, ConfigPreviewError};
 
 use super::call::ApiCall;
 use super::problem::Problem;
+use super::quorum_facts::{quorum_facts, synced_voters};
 use super::values::{hex, stat};
 
 /// The node that holds the config.
 const CONFIG_NODE: &str = "/zookeeper/config";
-/// Voters up to which the losses of a quorum with groups are counted.
-const COUNTED_VOTERS_MAX: usize = 12;
-
-/// A config as far as quorums need it.
-struct QuorumFacts<'a> {
-    voters: Vec<ServerId>,
-    observers: Vec<ServerId>,
-    has_groups: bool,
-    is_quorum: &'a dyn Fn(&BTreeSet<ServerId>) -> bool,
-    lines: Vec<String>,
-}
-
-impl QuorumFacts<'_> {
-    /// The number of voters whose loss leaves a quorum, whichever they are.
-    fn tolerated_losses(&self) -> Option<usize> {
-        let count = self.voters.len();
-        if !self.has_groups {
-            return Some(count.saturating_sub(1) / 2);
-        }
-        if count > COUNTED_VOTERS_MAX {
-            return None;
-        }
-        let survives = |lost: u32| {
-            let left = self.voters.iter().enumerate().filter(|(index, _)| lost & (1 << index) == 0);
-            (self.is_quorum)(&left.map(|(_, id)| *id).collect())
-        };
-        (0..count)
-            .take_while(|losses| {
-                (0..1_u32 << count).filter(|lost| lost.count_ones() as usize == *losses).all(survives)
-            })
-            .last()
-    }
-
-    fn json(&self, synced: Option<&BTreeSet<ServerId>>) -> Value {
-        let ids = |list: &[ServerId]| list.iter().map(|id| id.0).collect::<Vec<i64>>();
-        let count = self.voters.len();
-        // Voters without which the synchronized servers are no quorum.
-        let critical = synced.map(|synced| {
-            let without = |id: &&ServerId| {
-                let mut left = synced.clone();
-                left.remove(id) && !(self.is_quorum)(&left)
-            };
-            self.voters.iter().filter(without).map(|id| id.0).collect::<Vec<i64>>()
-        });
-        json!({
-            "voters": ids(&self.voters),
-            "observers": ids(&self.observers),
-            "groups": self.has_groups,
-            "needed": (!self.has_groups).then_some(count / 2 + 1),
-            "toleratedLosses": self.tolerated_losses(),
-            "synchronized": synced.map(|synced| {
-                self.voters.iter().filter(|id| synced.contains(id)).map(|id| id.0).collect::<Vec<i64>>()
-            }),
-            "hasQuorum": synced.map(|synced| (self.is_quorum)(synced)),
-            "critical": critical,
-            "servers": self.lines,
-        })
-    }
-}
-
 /// The old and the new config with their quorums.
 pub(crate) async fn preview_reconfig(call: ApiCall) -> Result<Response, Problem> {
     call.arguments.allow_only(&["joining", "leaving", "members"])?;
@@ -93,35 +34,22 @@ pub(crate) async fn preview_reconfig(call: ApiCall) -> Result<Response, Problem>
     let core = call.views.core().await.ok_or_else(Problem::not_serving)?;
     let own = call.views.server_id();
     // Only the leader knows which servers are synchronized. A synchronized observer sends no acks yet.
-    let synced = (core.leader == own && own.is_some()).then(|| {
-        let learners = core.learners.iter().filter(|learner| learner.synced).map(|learner| learner.server);
-        let voting = learners.filter(|id| current.role_of(*id) == Role::Participant);
-        voting.chain(own).collect::<BTreeSet<ServerId>>()
-    });
-    let (old_rule, new_rule) = (current.quorum(), next.quorum());
-    let old = QuorumFacts {
-        voters: current.voters().collect(),
-        observers: current.observers().into_iter().collect(),
-        has_groups: current.groups.is_some(),
-        is_quorum: &|servers| old_rule.is_quorum(servers),
-        lines: current.sorted_lines(),
-    };
-    let new = QuorumFacts {
-        voters: next.voters().collect(),
-        observers: next.observers().into_iter().collect(),
-        has_groups: next.groups.is_some(),
-        is_quorum: &|servers| new_rule.is_quorum(servers),
-        lines: next.sorted_lines(),
-    };
+    let synced = synced_voters(&core, own, &current);
     let object = json!({
         "version": hex(current.version),
         "changes": current.members != next.members || current.groups != next.groups,
         "leader": core.leader.map(|id| id.0),
         "leaderStays": core.leader.map(|id| next.role_of(id) == Role::Participant && next.members.contains_key(&id)),
-        "old": old.json(synced.as_ref()),
-        "new": new.json(synced.as_ref()),
+        "old": facts_with_lines(&current, synced.as_ref()),
+        "new": facts_with_lines(&next, synced.as_ref()),
     });
     call.json(StatusCode::OK, &object)
+}
+
+fn facts_with_lines(config: &Configuration, synced: Option<&BTreeSet<ServerId>>) -> Value {
+    let mut object = quorum_facts(config, synced);
+    object.insert("servers".to_owned(), json!(config.sorted_lines()));
+    object.into()
 }
 
 fn preview_problem(error: ConfigPreviewError) -> Problem {
@@ -228,33 +156,5 @@ mod tests {
             assert_eq!(parse(bad.clone()).unwrap_err().status, 400, "{bad}");
         }
         assert_eq!(version_of("server.1=a\nversion=10000000a").as_deref(), Some("0x10000000a"));
-    }
-
-    #[test]
-    fn losses_are_counted() {
-        let majority = |count: usize| {
-            let voters: Vec<ServerId> = (1..=count as i64).map(ServerId).collect();
-            let rule = move |servers: &BTreeSet<ServerId>| servers.len() > count / 2;
-            let facts = |has_groups| QuorumFacts {
-                voters: voters.clone(),
-                observers: vec![],
-                has_groups,
-                is_quorum: &rule,
-                lines: vec![],
-            };
-            // Both ways to count must agree.
-            assert_eq!(facts(false).tolerated_losses(), facts(true).tolerated_losses(), "{count}");
-            let synced: BTreeSet<ServerId> = voters.iter().take(count / 2 + 1).copied().collect();
-            facts(false).json(Some(&synced))
-        };
-        assert_eq!(
-            (1..=6).map(|count| majority(count)["toleratedLosses"].as_u64().unwrap()).collect::<Vec<_>>(),
-            [0, 0, 1, 1, 2, 2]
-        );
-        let five = majority(5);
-        assert_eq!(
-            (&five["critical"], &five["hasQuorum"], &five["needed"]),
-            (&json!([1, 2, 3]), &json!(true), &json!(3))
-        );
     }
 }

@@ -11,6 +11,7 @@ use zebu_server::views::TOP_ENTRIES_MAX;
 
 use super::call::{ApiCall, STREAMS_MAX};
 use super::problem::Problem;
+use super::quorum_facts::{quorum_facts, synced_voters};
 use super::values::hex;
 use crate::answers::top::{TopOrder, top};
 
@@ -63,7 +64,12 @@ pub(crate) async fn show_ensemble(call: ApiCall) -> Result<Response, Problem> {
             json!({ "id": learner.server.0, "synced": learner.synced, "ackedZxid": hex(learner.acked.0) })
         })
         .collect();
-    let config = views.ensemble_config().map(|config| {
+    let config = views.ensemble_config();
+    let quorum = config.as_ref().map(|config| {
+        let synced = synced_voters(&core, own, config);
+        Value::Object(quorum_facts(config, synced.as_ref()))
+    });
+    let config = config.map(|config| {
         let servers: Vec<Value> = config
             .members
             .iter()
@@ -100,6 +106,7 @@ pub(crate) async fn show_ensemble(call: ApiCall) -> Result<Response, Problem> {
         "leader": core.leader.map(|leader| leader.0),
         "learners": learners,
         "config": config,
+        "quorum": quorum,
     });
     call.json(StatusCode::OK, &object)
 }

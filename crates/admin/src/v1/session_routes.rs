@@ -10,6 +10,7 @@ use super::call::ApiCall;
 use super::connection_pool::open_problem;
 use super::problem::Problem;
 use super::request_connection::{CallError, OpenError, RequestConnection, SessionChoice};
+use super::session_search::{SessionOrder, find_sessions};
 use super::values::hex;
 
 /// Sessions of a page, and most of them.
@@ -20,11 +21,24 @@ const PATHS_MAX: usize = 1000;
 /// Bytes of all paths and ids of a list of watches.
 const WATCHES_BYTES_MAX: usize = 8 << 20;
 
-/// A page of sessions.
+/// A page of sessions, or the first ones of an order.
 pub(crate) async fn list_sessions(call: ApiCall) -> Result<Response, Problem> {
-    call.arguments.allow_only(&["after", "limit"])?;
+    call.arguments.allow_only(&["after", "limit", "match", "order"])?;
     let limit = call.arguments.number("limit", PAGE_MAX)?.unwrap_or(PAGE_DEFAULT);
     let after = call.arguments.value("after").map(session_id).transpose()?;
+    let order = SessionOrder::of_name(call.arguments.value("order"))?;
+    let text = call.arguments.value("match").unwrap_or_default().to_lowercase();
+    if !text.is_empty() || order != SessionOrder::Id {
+        if after.is_some() {
+            return Err(Problem::bad_request("after goes with the order by id, and not with match"));
+        }
+        let _permit = call.state.admin.long_answers.acquire().await.ok();
+        let found = find_sessions(&call.views, &text, order, limit).await;
+        let sessions: Vec<Value> = found.sessions.iter().map(|row| Value::Object(row_of(row))).collect();
+        let (matched, total) = (found.matched, found.total);
+        let object = json!({ "sessions": sessions, "next": null, "matched": matched, "total": total });
+        return call.json(StatusCode::OK, &object);
+    }
     let page = call.views.session_page(after, limit);
     let next = page.sessions.last().filter(|_| page.has_more).map(|row| hex(row.id.0));
     let sessions: Vec<Value> = page.sessions.iter().map(|row| Value::Object(row_of(row))).collect();

@@ -1,6 +1,9 @@
 //! The servers of an ensemble in the browser: a snapshot, a comparison, a hand-over, a drain and a reconfig.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use zebu_proto::OpCode;
@@ -8,7 +11,7 @@ use zebu_proto::client::ConnectRequest;
 use zebu_testing::raw::new_session_request;
 use zebu_testing::{RawClient, port};
 
-use crate::admin_common::SUPER_DIGEST;
+use crate::admin_common::{SUPER_DIGEST, eventually, get};
 use crate::browser::Browser;
 use crate::common::{done, path_and_watch, set_data_body};
 use crate::processes::{Ensemble, TIME_LIMIT};
@@ -18,6 +21,10 @@ use crate::screenshots::{NARROW, WIDE, picture, show, wanted};
 /// More than the transactions between two recorded digests.
 const WRITES: usize = 300;
 
+/// Clients of a load, and the pause between two requests of each.
+const CLIENTS_OF_LOAD: usize = 9;
+const LOAD_PAUSE: Duration = Duration::from_millis(4);
+
 /// Name, language, theme and size.
 const PICTURES: [(&str, &str, &str, (u32, u32)); 4] = [
     ("light", "en", "light", WIDE),
@@ -26,10 +33,10 @@ const PICTURES: [(&str, &str, &str, (u32, u32)); 4] = [
     ("light-zh-narrow", "zh", "light", NARROW),
 ];
 
-/// Three voters with the console.
-fn start() -> (Ensemble, Vec<SocketAddr>) {
+/// Three voters with the console, and more lines in each file.
+fn start(more: &str) -> (Ensemble, Vec<SocketAddr>) {
     let line = format!(
-        "initLimit=20\nzebu.drainTime=2000\nreconfigEnabled=true\nstandaloneEnabled=false\n\
+        "{more}initLimit=20\nzebu.drainTime=2000\nreconfigEnabled=true\nstandaloneEnabled=false\n\
          maxSessionTimeout=900000\nDigestAuthenticationProvider.superDigest={SUPER_DIGEST}"
     );
     let mut ensemble = Ensemble::prepare(3, &line);
@@ -82,7 +89,7 @@ fn confirm(browser: &Browser, word: &str) {
 
 #[test]
 fn an_operator_works_on_a_server_after_a_preview() {
-    let (mut ensemble, consoles) = start();
+    let (mut ensemble, consoles) = start("");
     let leader = ensemble.await_leader(3);
     let Some(browser) = Browser::start(consoles[leader]) else { return };
     let mut holder = client(ensemble.clients[leader]);
@@ -160,9 +167,111 @@ fn an_operator_works_on_a_server_after_a_preview() {
     assert_eq!(ensemble.await_leader(2), next);
 }
 
+/// Server 1 has three of five votes: no majority of servers decides, and no other server is needed.
+#[test]
+fn weights_decide_what_a_loss_would_mean() {
+    let (mut ensemble, consoles) = start("group.1=1:2:3\nweight.1=3\nweight.2=1\nweight.3=1\n");
+    let leader = ensemble.await_leader(3);
+    let Some(browser) = Browser::start(consoles[leader]) else { return };
+    browser.open("ensemble?lang=en");
+    browser.wait_text("main", "Groups and weights decide which servers are a quorum. None may fail.");
+    browser.wait_text("main", "on which servers are lost");
+    let lost = (1..3).find(|index| *index != leader).unwrap();
+    ensemble.kill(lost);
+    browser.wait_text("main", "not connected");
+    let code = format!(
+        "return [...document.querySelectorAll('main tbody tr')].find((row) => row.cells[0].innerText === '{}').cells[2].innerText",
+        lost + 1
+    );
+    assert_eq!(browser.script(&code), "voter", "a server that is down follows no leader");
+    browser.open("?lang=en");
+    browser.wait_text(
+        "main [role=alert]",
+        "2 of 3 voting servers are up: the loss of server 1 stops all writes.",
+    );
+    assert_eq!(browser.errors(), Vec::<String>::new());
+}
+
+/// Clients that read and write until the value is dropped.
+struct Load {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Load {
+    fn start(servers: &[SocketAddr]) -> Load {
+        let stop = Arc::new(AtomicBool::new(false));
+        let run = |(number, server): (usize, SocketAddr)| {
+            let (mut client, stop) = (client(server), stop.clone());
+            std::thread::spawn(move || {
+                let path = format!("/load-{number}");
+                create(&mut client, &path, b"", PERSISTENT);
+                for round in 0_u32.. {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    match round % 4 {
+                        0 => drop(done(&mut client, OpCode::SetData, set_data_body(&path, &[b'x'; 200], -1))),
+                        _ => drop(done(&mut client, OpCode::GetData, path_and_watch(&path, false))),
+                    }
+                    std::thread::sleep(LOAD_PAUSE);
+                }
+            })
+        };
+        let threads = servers.iter().cycle().take(CLIENTS_OF_LOAD).copied().enumerate().map(run).collect();
+        Load { stop, threads }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+/// The overview of a leader after an election: all servers, the roles that it had, and charts that move.
+#[test]
+fn the_overview_shows_an_ensemble_under_load_after_an_election() {
+    let (mut ensemble, consoles) = start("");
+    let first = ensemble.await_leader(3);
+    // The consoles look at the roles four times a second.
+    let has_role = |address: &SocketAddr| get(*address, "/console/api/v1/roles").text().contains("follower");
+    for (index, address) in consoles.iter().enumerate().filter(|(index, _)| *index != first) {
+        eventually(&format!("server {} follows", index + 1), || has_role(address));
+    }
+    ensemble.kill(first);
+    let leader = ensemble.await_leader(2);
+    ensemble.run(first);
+    ensemble.await_leader(3);
+    let Some(browser) = Browser::start(consoles[leader]) else { return };
+    let _load = Load::start(&ensemble.clients);
+    show(&browser, "", ("en", "light"), WIDE);
+    browser.wait_text("main", "in sync");
+    browser.wait("three servers", "return document.querySelectorAll('main .wide tbody tr').length === 3");
+    browser.wait_text("main .strip + table", "follower");
+    browser.wait_text("main .strip + table", "leader");
+    browser.wait("requests", "return !!document.querySelector('.spark .line[d^=M]')");
+    browser.wait_text("main", "2 of 3 voting servers are needed to write. One may fail, whichever it is.");
+    if let Some(target) = wanted() {
+        // No decision hangs on this: the charts get their points.
+        std::thread::sleep(Duration::from_secs(60));
+        for (name, language, theme, size) in [
+            ("overview-light", "en", "light", WIDE),
+            ("overview-dark-zh", "zh", "dark", WIDE),
+            ("overview-dark-zh-narrow", "zh", "dark", NARROW),
+        ] {
+            show(&browser, "", (language, theme), size);
+            std::thread::sleep(Duration::from_secs(40));
+            picture(&browser, &target, name);
+        }
+    }
+    assert_eq!(browser.errors(), Vec::<String>::new());
+}
+
 #[test]
 fn the_config_changes_after_a_preview_of_its_quorums() {
-    let (mut ensemble, consoles) = start();
+    let (mut ensemble, consoles) = start("");
     let leader = ensemble.await_leader(3);
     let Some(browser) = Browser::start(consoles[leader]) else { return };
     open_unlocked(&browser);

@@ -3,6 +3,7 @@
 
 use crate::browser::keys;
 use crate::scene::Scene;
+use crate::screenshots::{NARROW, show};
 
 /// A page, and a text that it shows of the scene.
 const PAGES: [(&str, &str); 9] = [
@@ -18,7 +19,7 @@ const PAGES: [(&str, &str); 9] = [
 ];
 
 /// An element whose text is a key shows that a text is missing.
-const MISSING_TEXTS: &str = r"
+pub(crate) const MISSING_TEXTS: &str = r"
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     const keys = [];
     while (walker.nextNode()) {
@@ -98,5 +99,30 @@ fn locks_are_shown_as_queues() {
     );
     for kind in ["election", "queue", "discovery", "group"] {
         browser.wait(kind, &format!("return !!document.querySelector('[data-kind={kind}]')"));
+    }
+}
+
+#[test]
+fn every_page_is_reached_on_a_narrow_screen() {
+    let Some(scene) = Scene::full() else { return };
+    let browser = &scene.browser;
+    for language in ["en", "zh"] {
+        show(browser, "recipes", (language, "light"), NARROW);
+        browser.wait_text("[data-kind=curator-lock] tr.holds", "pay-7");
+        let outside = browser.script(
+            "const view = document.documentElement; return [...document.querySelectorAll('nav a:not(.brand)')]\
+             .filter((a) => { const box = a.getBoundingClientRect(); return box.left < 0 || box.right > view.clientWidth || box.bottom > view.clientHeight || a.scrollWidth > a.clientWidth; })\
+             .map((a) => a.innerText)",
+        );
+        assert_eq!(outside, serde_json::json!([]), "{language}");
+        assert_eq!(
+            browser.script("return document.querySelectorAll('nav a:not(.brand)').length"),
+            PAGES.len()
+        );
+        // No queue scrolls sideways, and no name is broken over lines.
+        let wide = "return [...document.querySelectorAll('.queue .wide')].filter((e) => e.scrollWidth > e.clientWidth).length";
+        assert_eq!(browser.script(wide), 0, "{language}");
+        let broken = "return [...document.querySelectorAll('.queue td.name')].filter((e) => e.clientHeight > 30).map((e) => e.innerText)";
+        assert_eq!(browser.script(broken), serde_json::json!([]), "{language}");
     }
 }

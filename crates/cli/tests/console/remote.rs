@@ -12,13 +12,13 @@ use crate::common::{auth_body, create_body, done, open, set_data_body};
 use crate::scene::{PERSISTENT, Scene, create, unlock};
 
 /// The command, which ends with the value.
-struct RemoteConsole {
+pub(crate) struct RemoteConsole {
     child: Child,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl RemoteConsole {
-    fn start(server: SocketAddr, arguments: &[&str]) -> RemoteConsole {
+    pub(crate) fn start(server: SocketAddr, arguments: &[&str]) -> RemoteConsole {
         let mut child = Command::new(env!("CARGO_BIN_EXE_zebu"))
             .args(["console", "--port", "0", "--server", &server.to_string()])
             .args(arguments)

@@ -12,7 +12,7 @@ use crate::common::{create_body, done, open, path_and_watch};
 pub(crate) const PERSISTENT: i32 = 0;
 pub(crate) const EPHEMERAL: i32 = 1;
 pub(crate) const SEQUENTIAL: i32 = 2;
-const EPHEMERAL_SEQUENTIAL: i32 = 3;
+pub(crate) const EPHEMERAL_SEQUENTIAL: i32 = 3;
 
 /// A server, its clients and a browser.
 pub(crate) struct Scene {

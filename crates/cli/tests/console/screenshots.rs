@@ -16,9 +16,7 @@ pub(crate) const NARROW: (u32, u32) = (390, 844);
 /// Name, address, language, theme, size, and what must be seen first.
 type Picture = (&'static str, &'static str, &'static str, &'static str, (u32, u32), &'static str);
 
-const PICTURES: [Picture; 10] = [
-    ("overview-light", "", "en", "light", WIDE, ".spark .line[d^=M]"),
-    ("overview-dark-zh-narrow", "", "zh", "dark", NARROW, ".spark .line[d^=M]"),
+const PICTURES: [Picture; 11] = [
     ("tree-dark", "tree?path=/app/config", "en", "dark", WIDE, "pre.data .j-n"),
     ("tree-light-zh-narrow", "tree?path=/app/config", "zh", "light", NARROW, "pre.data .j-n"),
     ("recipes-light", "recipes", "en", "light", WIDE, "[data-kind=curator-lock]"),
@@ -26,6 +24,9 @@ const PICTURES: [Picture; 10] = [
     ("search-dark-zh", "search?name=job-00*", "zh", "dark", WIDE, "main tbody tr"),
     ("sessions-light", "sessions", "en", "light", WIDE, "main tbody tr"),
     ("stat-light-zh", "tree?path=/locks/payments&tab=stat", "zh", "light", WIDE, ".stat"),
+    ("recipes-dark-zh", "recipes", "zh", "dark", WIDE, "[data-kind=curator-lock]"),
+    ("recipes-light-zh-narrow", "recipes", "zh", "light", NARROW, "[data-kind=curator-lock]"),
+    ("sessions-dark-narrow", "sessions", "en", "dark", NARROW, "main tbody tr"),
     ("ensemble-dark", "ensemble", "en", "dark", WIDE, "main .card table"),
 ];
 

@@ -45,6 +45,38 @@ fn an_edit_shows_its_difference_and_loses_no_write_of_others() {
     assert_eq!(scene.browser.errors(), Vec::<String>::new());
 }
 
+/// A text field of a browser has one kind of line ends, and the data keeps its own.
+#[test]
+fn an_edit_keeps_the_line_ends_of_the_data() {
+    let Some(mut scene) = Scene::empty("") else { return };
+    create(&mut scene.client, "/windows", b"one\r\ntwo\r\nthree\r\n", PERSISTENT);
+    create(&mut scene.client, "/mixed", b"one\r\ntwo\nthree", PERSISTENT);
+    create(&mut scene.client, "/mac", b"one\rtwo", PERSISTENT);
+    scene.browser.open("tree?path=/windows&lang=en");
+    unlock(&scene.browser);
+    scene.browser.click("#node-edit");
+    scene.browser.wait_text(".tab-body", "end with CR LF");
+    scene.browser.click("#edit-review");
+    scene.browser.wait_text(".toasts", "Nothing has changed");
+    scene.browser.fill("#editor", "one\n2\nthree\n");
+    scene.browser.click("#edit-review");
+    let changed = "return document.querySelectorAll('.diff-line.minus, .diff-line.plus').length";
+    scene.browser.wait_text(".diff-line.plus", "2");
+    assert_eq!(scene.browser.script(changed), 2, "one line differs");
+    scene.browser.click("#edit-write");
+    scene.browser.wait_text("pre.data", "2");
+    assert_eq!(data_of(&mut scene, "/windows"), b"one\r\n2\r\nthree\r\n");
+    for (path, digits) in [("/mixed", "6f 6e 65 0d 0a 74 77 6f 0a"), ("/mac", "6f 6e 65 0d 74 77 6f")] {
+        scene.browser.open(&format!("tree?path={path}"));
+        unlock(&scene.browser);
+        scene.browser.click("#node-edit");
+        scene.browser.wait_text(".tab-body", "end in different ways");
+        let code = format!("return document.querySelector('#editor').value.startsWith('{digits}')");
+        scene.browser.wait("hexadecimal digits", &code);
+    }
+    assert_eq!(scene.browser.errors(), Vec::<String>::new());
+}
+
 #[test]
 fn nodes_are_created_copied_and_deleted_after_a_plan() {
     let Some(mut scene) = Scene::empty("") else { return };

@@ -38,6 +38,13 @@ fn sessions_are_listed_and_the_super_user_closes_them() {
     assert_eq!(json(&api.get("/watches?by=session"))["bySession"], json!([{"id": id, "paths": ["/mine"]}]));
     assert_eq!(json(&api.get("/watches"))["watches"], 1);
 
+    let upper = id.to_uppercase();
+    let found = json(&api.get(&format!("/sessions?match={}&order=received&limit=1", upper)));
+    assert_eq!((&found["sessions"][0]["id"], &found["matched"]), (&json!(id), &json!(1)));
+    let found = json(&api.get("/sessions?order=ephemerals&limit=1"));
+    assert_eq!((&found["sessions"][0]["id"], &found["sessions"].as_array().unwrap().len()), (&json!(id), &1));
+    assert_eq!(found["matched"].as_u64().unwrap(), found["total"].as_u64().unwrap());
+
     let path = format!("/sessions/{id}");
     refused(&api.delete(&path), 401, "NOAUTH");
     refused(&api.call("DELETE", &path, &["Authorization: digest a:b"], b""), 403, "NOAUTH");
@@ -47,7 +54,14 @@ fn sessions_are_listed_and_the_super_user_closes_them() {
     refused(&api.get("/tree/mine"), 404, "NONODE");
     refused(&api.get(&path), 404, "UNKNOWNSESSION");
     refused(&api.call("DELETE", &path, &[&as_super], b""), 404, "UNKNOWNSESSION");
-    for bad in ["/sessions/7", "/sessions/0xzz", "/sessions?after=x", "/watches?by=all"] {
+    for bad in [
+        "/sessions?order=age",
+        "/sessions?order=received&after=0x1",
+        "/sessions/7",
+        "/sessions/0xzz",
+        "/sessions?after=x",
+        "/watches?by=all",
+    ] {
         refused(&api.get(bad), 400, "BADARGUMENTS");
     }
 }

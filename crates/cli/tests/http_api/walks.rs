@@ -44,6 +44,35 @@ fn a_listing_shows_any_part_of_the_sorted_children() {
     refused(&api.get("/listing/p?offset=-1"), 400, "BADARGUMENTS");
 }
 
+/// Names of Curator begin with a random identifier, so their order says nothing about turns.
+#[test]
+fn a_listing_by_sequence_begins_with_the_first_contender() {
+    let server = server().start().unwrap();
+    let api = Api::of(&server);
+    create(&api, "/lock", b"");
+    let name =
+        |number: usize| format!("_c_{:08x}-2222-3333-4444-555555555555-lock-", 0xffff_ffff_usize - number);
+    let contenders: Vec<usize> = (0..1000).collect();
+    for part in contenders.chunks(500) {
+        let ops: Vec<Value> = part
+            .iter()
+            .map(|number| json!({ "create": format!("/lock/{}", name(*number)), "mode": "sequential" }))
+            .collect();
+        assert_eq!(api.post("/multi", json!({ "ops": ops }).to_string().as_bytes()).status, 200);
+    }
+    create(&api, "/lock/config", b"");
+    let page = json(&api.get("/listing/lock?order=sequence&limit=3"));
+    let expected: Vec<String> = (0..3).map(|number| format!("{}{number:010}", name(number))).collect();
+    assert_eq!((names(&page), &page["sequential"], &page["total"]), (expected, &json!(1000), &json!(1001)));
+    // The holder leaves: the list is new at once, and the next one is first.
+    assert_eq!(api.delete(&format!("/tree/lock/{}{:010}", name(0), 0)).status, 204);
+    let page = json(&api.get("/listing/lock?order=sequence&limit=1"));
+    assert_eq!(names(&page), vec![format!("{}{:010}", name(1), 1)]);
+    for bad in ["order=time", "order=sequence&offset=1", "order=sequence&find=x"] {
+        refused(&api.get(&format!("/listing/lock?{bad}")), 400, "BADARGUMENTS");
+    }
+}
+
 #[test]
 fn the_list_of_a_large_node_is_kept_until_it_is_asked_for_anew() {
     let server = server().start().unwrap();

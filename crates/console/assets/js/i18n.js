@@ -52,6 +52,16 @@ export function compact(/** @type {number} */ value) {
   return new Intl.NumberFormat(language, { notation: "compact", maximumFractionDigits: 1 }).format(value);
 }
 
+/** Things of which one is meant: "2, 3 or 5". */
+export function either(/** @type {any[]} */ list) {
+  return new Intl.ListFormat(language, { type: "disjunction" }).format(list.map(String));
+}
+
+/** Things of which all are meant: "2, 3 and 5". */
+export function both(/** @type {any[]} */ list) {
+  return new Intl.ListFormat(language, { type: "conjunction" }).format(list.map(String));
+}
+
 /** Bytes. */
 export function bytes(/** @type {number} */ value) {
   if (value < 1024) return `${number(value)} B`;

@@ -28,6 +28,11 @@ export function zxidText(/** @type {string | null | undefined} */ text) {
   return h("span", { class: "mono", title: text ?? "" }, zxid(text));
 }
 
+/** The zxid that created a node, as a fencing token: a later holder has a larger one. */
+export function tokenText(/** @type {string} */ czxid) {
+  return h("span", { class: "mono", title: `${czxid} = ${BigInt(czxid)}` }, zxid(czxid));
+}
+
 /** A button that copies. */
 export function copyButton(/** @type {string} */ text, /** @type {string} */ label) {
   return h(

@@ -1,15 +1,22 @@
-// The servers of the ensemble: roles, how far they are, and what one more loss would mean.
+// The servers of the ensemble: roles, how far they are, and how many may fail.
 // @ts-check
 
 import { self } from "./api.js";
 import { h } from "./dom.js";
 import { number, t } from "./i18n.js";
 import { tag, zxidText } from "./links.js";
-import { lagOf, voters } from "./problems.js";
+import { lagOf } from "./problems.js";
 
 function addressOf(/** @type {any} */ server) {
   const first = server.addresses[0];
   return server.client ?? (first ? `${first.host}:${first.quorumPort}` : "–");
+}
+
+/** The role that a server has now, as far as this one knows; else that of the config. */
+function roleOf(/** @type {any} */ server, /** @type {any} */ learner, /** @type {any} */ ensemble) {
+  if (server.isLeader) return "leader";
+  if (server.role === "observer") return "observer";
+  return learner || (server.isSelf && ensemble.role) ? "follower" : "voter";
 }
 
 function rowOf(/** @type {any} */ server, /** @type {any} */ ensemble) {
@@ -22,13 +29,13 @@ function rowOf(/** @type {any} */ server, /** @type {any} */ ensemble) {
   else if (learner) state = learner.synced ? tag(t("member.synced"), "good") : tag(t("member.syncing"), "warn");
   else if (ensemble.role === "leader") state = tag(t("member.missing"), "bad");
   else if (isLeader) state = tag(t("member.leads"), "good");
-  const role = isLeader ? "leader" : server.role === "observer" ? "observer" : "follower";
+  const role = roleOf(server, learner, ensemble);
   return h(
     "tr",
     null,
     h("td", { class: "num" }, server.id),
     h("td", { class: "mono" }, addressOf(server)),
-    h("td", null, tag(role, role)),
+    h("td", null, tag(role === "voter" ? t("role.voter") : role, role)),
     h("td", null, zxid ? zxidText(zxid) : h("span", { class: "dim" }, "–")),
     h("td", { class: "num" }, lag === null ? "–" : number(Number(lag))),
     h("td", null, state),
@@ -37,10 +44,13 @@ function rowOf(/** @type {any} */ server, /** @type {any} */ ensemble) {
 
 /** How many servers may fail. */
 export function quorumSentence(/** @type {any} */ ensemble) {
-  const count = voters(ensemble).length;
-  if (count < 2) return t("member.standalone");
-  const need = Math.floor(count / 2) + 1;
-  return t("member.quorum", { need, n: count, spare: count - need });
+  const { quorum } = ensemble;
+  if (!quorum) return "";
+  if (quorum.voters.length < 2) return t("member.standalone");
+  const spare = quorum.toleratedLosses;
+  const mayFail = spare === null ? "" : ` ${spare === 0 ? t("member.noneMayFail") : t("member.mayFail", { n: spare })}`;
+  const needed = quorum.groups ? t("member.byGroups") : t("member.quorum", { need: quorum.needed, n: quorum.voters.length });
+  return needed + mayFail;
 }
 
 /** @param {{stats: any, ensemble: any}} sample */

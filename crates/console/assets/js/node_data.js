@@ -8,6 +8,7 @@ import { button, notify, notifyError, openDialog } from "./dialog.js";
 import { fill, h } from "./dom.js";
 import { guess, layOutJson } from "./guess.js";
 import { bytes as byteText, t } from "./i18n.js";
+import { fromField, lineEndOf, toField } from "./line_ends.js";
 import { shown } from "./path.js";
 import { prefs } from "./prefs.js";
 
@@ -24,8 +25,11 @@ export class DataTab {
     this.bytes = new Uint8Array();
     this.isWhole = false;
     this.isEditing = false;
+    /** Whether line ends are mixed. */
+    this.isMixed = false;
     this.field = /** @type {HTMLTextAreaElement | null} */ (null);
-    this.before = { tag: "", text: "", isHex: false };
+    /** @type {{tag: string, text: string, bytes: Uint8Array, isHex: boolean, lineEnd: "\n" | "\r\n"}} */
+    this.before = { tag: "", text: "", bytes: this.bytes, isHex: false, lineEnd: "\n" };
   }
 
   leave() {
@@ -83,9 +87,12 @@ export class DataTab {
   }
 
   edit() {
-    const isHex = this.guess.text === null || this.guess.packing !== null;
-    const text = isHex ? toHex(this.bytes) : this.guess.text;
-    this.before = { tag: this.pane.node.tag, text, isHex };
+    const isText = this.guess.text !== null && this.guess.packing === null;
+    const lineEnd = isText ? lineEndOf(this.guess.text) : null;
+    const isHex = lineEnd === null;
+    const text = isHex ? toHex(this.bytes) : toField(this.guess.text);
+    this.isMixed = isText && isHex;
+    this.before = { tag: this.pane.node.tag, text, bytes: this.bytes, isHex, lineEnd: lineEnd ?? "\n" };
     this.isEditing = true;
     this.field = /** @type {HTMLTextAreaElement} */ (
       h("textarea", { class: "mono editor", id: "editor", spellcheck: "false", "aria-label": t("node.data"), value: text, rows: Math.min(30, Math.max(10, text.split("\n").length + 1)) })
@@ -104,8 +111,9 @@ export class DataTab {
 
   editor() {
     const isJson = !this.before.isHex && this.guess.format === "json";
+    const { isHex, lineEnd } = this.before;
     return [
-      h("p", { class: "dim" }, this.before.isHex ? t("edit.hex") : t("edit.text")),
+      h("p", { class: "dim" }, isHex ? t(this.isMixed ? "edit.mixed" : "edit.hex") : [t("edit.text"), lineEnd === "\n" ? "" : ` ${t("edit.crlf")}`]),
       this.field,
       h("div", { class: "actions" },
         h("button", { type: "button", class: "primary", id: "edit-review", onclick: () => this.review() }, t("edit.review")),
@@ -117,7 +125,7 @@ export class DataTab {
   /** The bytes of the field; null with a message if they cannot be read. */
   edited() {
     const text = this.field?.value ?? "";
-    const bytes = this.before.isHex ? fromHex(text) : fromText(text);
+    const bytes = this.before.isHex ? fromHex(text) : fromText(fromField(text, this.before.lineEnd));
     if (bytes === null) notify(t("edit.notHex"), "bad");
     return bytes;
   }
@@ -127,7 +135,7 @@ export class DataTab {
     const bytes = this.edited();
     if (bytes === null) return;
     const now = this.field?.value ?? "";
-    if (now === this.before.text) {
+    if (toBase64(bytes) === toBase64(this.before.bytes)) {
       notify(t("edit.same"));
       return;
     }
@@ -161,11 +169,14 @@ export class DataTab {
   async conflict() {
     const mine = this.field?.value ?? "";
     await this.pane.load();
-    const theirs = this.before.isHex ? toHex(this.bytes) : this.guess.text ?? toHex(this.bytes);
+    const end = this.before.isHex || this.guess.text === null ? null : lineEndOf(this.guess.text);
+    // Other line ends than mine are part of the difference, so they stay visible.
+    const text = end === this.before.lineEnd ? toField(this.guess.text) : this.guess.text;
+    const theirs = this.before.isHex || text === null ? toHex(this.bytes) : text;
     openDialog(t("conflict.title"), (body, foot, close) => {
       fill(body, h("p", null, t("conflict.explain", { version: String(this.pane.node.stat.version) })), h("h3", null, t("conflict.theirs")), diffView(this.before.text, theirs), h("h3", null, t("conflict.mine")), diffView(this.before.text, mine));
       const keep = () => {
-        this.before = { tag: this.pane.node.tag, text: theirs, isHex: this.before.isHex };
+        this.before = { ...this.before, tag: this.pane.node.tag, text: theirs, bytes: this.bytes };
         close();
         this.pane.draw();
         this.focus();

@@ -4,9 +4,8 @@
 import { get, request, self } from "./api.js";
 import { button, errorBox, notify, openDialog, typedField } from "./dialog.js";
 import { fill, h } from "./dom.js";
-import { bytes, number, t } from "./i18n.js";
+import { both, bytes, number, t } from "./i18n.js";
 import { zxid } from "./path.js";
-import { voters } from "./problems.js";
 import { reconfigDialog } from "./reconfig.js";
 import { latest } from "./samples.js";
 import { isUnlocked, onLock, unlock } from "./write_lock.js";
@@ -59,9 +58,8 @@ function snapshot() {
 
 /** The synchronized voters beside a leader; null if this server does not lead. */
 function successors(/** @type {any} */ ensemble) {
-  if (ensemble?.role !== "leader") return null;
-  const ids = new Set(voters(ensemble).map((/** @type {any} */ server) => server.id));
-  return ensemble.learners.filter((/** @type {any} */ learner) => learner.synced && ids.has(learner.id)).map((/** @type {any} */ learner) => learner.id);
+  if (ensemble?.role !== "leader" || !ensemble.quorum?.synchronized) return null;
+  return ensemble.quorum.synchronized.filter((/** @type {number} */ id) => id !== ensemble.id);
 }
 
 function handOver() {
@@ -75,7 +73,7 @@ function handOver() {
     route: "hand-over",
     lines: [
       ["", t("operate.handOverEnds", { server: serverName(sample.stats) })],
-      next.length > 0 ? ["", t("operate.handOverNext", { servers: next.join(", ") })] : ["bad", t("operate.handOverNone")],
+      next.length > 0 ? ["", t("operate.handOverNext", { n: next.length, servers: both(next) })] : ["bad", t("operate.handOverNone")],
       ["warn", t("operate.handOverPause")],
       ["", t("operate.handOverSessions")],
     ],
@@ -86,15 +84,13 @@ function handOver() {
 /** What the ensemble can do without this server. */
 function without(/** @type {any} */ sample) {
   const { ensemble } = sample;
-  const all = voters(ensemble);
-  const own = all.find((/** @type {any} */ server) => server.isSelf);
-  if (!ensemble?.config) return [["bad", t("operate.drainAlone")]];
-  if (!own) return [["", t("operate.drainNoVoter")]];
-  const need = Math.floor(all.length / 2) + 1;
+  const quorum = ensemble?.quorum;
+  if (!quorum) return [["bad", t("operate.drainAlone")]];
+  if (!quorum.voters.includes(ensemble.id)) return [["", t("operate.drainNoVoter")]];
   const others = successors(ensemble);
-  if (others === null) return [["warn", t("operate.drainUnknown", { need, n: all.length })]];
-  const stays = others.length >= need;
-  return [[stays ? "good" : "bad", t(stays ? "operate.drainServes" : "operate.drainStops", { left: others.length, need })]];
+  if (others === null) return [["warn", t("operate.drainUnknown")]];
+  const stays = quorum.hasQuorum && !quorum.critical.includes(ensemble.id);
+  return [[stays ? "good" : "bad", t(stays ? "operate.drainServes" : "operate.drainStops", { n: others.length })]];
 }
 
 function drain() {

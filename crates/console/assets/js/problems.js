@@ -1,7 +1,7 @@
 // What is wrong, in sentences, with what to do next. All from numbers that the server tells anyway.
 // @ts-check
 
-import { duration, millis, t } from "./i18n.js";
+import { duration, either, millis, t } from "./i18n.js";
 import { address } from "./router.js";
 
 /** @typedef {{kind: "bad" | "warn", text: string, next: string, url: string | null}} Problem */
@@ -19,11 +19,6 @@ export function lagOf(/** @type {string} */ ahead, /** @type {string} */ behind)
   return first > second ? first - second : 0n;
 }
 
-/** The servers of the config that vote. */
-export function voters(/** @type {any} */ ensemble) {
-  return (ensemble?.config?.servers ?? []).filter((/** @type {any} */ server) => server.role === "participant");
-}
-
 /** @param {{stats: any, ensemble: any}} sample @returns {Problem[]} */
 export function problems({ stats, ensemble }) {
   /** @type {Problem[]} */
@@ -34,12 +29,13 @@ export function problems({ stats, ensemble }) {
   if (!stats.role) add("bad", "noRole", {}, address("ensemble"));
   else if (stats.role === "read-only") add("bad", "readOnly", {}, address("ensemble"));
   if (ensemble?.role === "leader") {
-    const all = voters(ensemble);
-    const synced = new Set(ensemble.learners.filter((/** @type {any} */ learner) => learner.synced).map((/** @type {any} */ learner) => learner.id));
-    const up = all.filter((/** @type {any} */ server) => server.isSelf || synced.has(server.id)).length;
-    const need = Math.floor(all.length / 2) + 1;
-    if (all.length > 1 && up < all.length) {
-      add(up - 1 < need ? "bad" : "warn", up - 1 < need ? "lastQuorum" : "missing", { up, n: all.length }, address("ensemble"));
+    const quorum = ensemble.quorum;
+    const [up, n] = [quorum?.synchronized?.length ?? 0, quorum?.voters.length ?? 0];
+    const critical = quorum?.critical ?? [];
+    if (quorum?.synchronized && up < n) {
+      if (critical.length === 0) add("warn", "missing", { up, n }, address("ensemble"));
+      else if (critical.length === up) add("bad", "lastQuorum", { up, n }, address("ensemble"));
+      else add("bad", "critical", { up, n, ids: either(critical) }, address("ensemble"));
     }
     for (const learner of ensemble.learners) {
       const lag = lagOf(ensemble.zxid, learner.ackedZxid);

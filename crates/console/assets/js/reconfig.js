@@ -4,7 +4,7 @@
 import { get, request } from "./api.js";
 import { button, errorBox, notify, openDialog, typedField } from "./dialog.js";
 import { fill, h } from "./dom.js";
-import { number, t } from "./i18n.js";
+import { either, number, t } from "./i18n.js";
 import { tag, zxidText } from "./links.js";
 
 const PORTS = { quorum: "2888", election: "3888", client: "2181" };
@@ -95,7 +95,7 @@ function sentences(/** @type {any} */ preview) {
   if (next.hasQuorum === null) lines.push(["warn", t("reconfig.askLeader", { id: String(preview.leader ?? "?") })]);
   if (preview.leaderStays === false) lines.push(["warn", t("reconfig.leaderLeaves", { id: String(preview.leader) })]);
   const critical = next.critical?.length ?? 0;
-  if (next.hasQuorum && critical > 0) lines.push(["warn", t("reconfig.criticalNow", { ids: next.critical.join(", ") })]);
+  if (next.hasQuorum && critical > 0) lines.push(["warn", t("reconfig.criticalNow", { ids: either(next.critical) })]);
   if (next.toleratedLosses !== null && old.toleratedLosses !== null && next.toleratedLosses < old.toleratedLosses) lines.push(["warn", t("reconfig.fewer", { before: old.toleratedLosses, n: next.toleratedLosses })]);
   if (!next.groups && next.voters.length % 2 === 0) lines.push(["warn", t("reconfig.even", { n: next.voters.length })]);
   if (next.toleratedLosses !== null) lines.push([next.toleratedLosses === 0 ? "warn" : "", next.toleratedLosses === 0 ? t("reconfig.noLoss") : t("reconfig.loss", { n: next.toleratedLosses })]);

@@ -9,7 +9,7 @@ use super::observers::ObserverConfig;
 use super::peer_config::PeerConfig;
 
 pub use zebu_zab::Role;
-pub use zebu_zab::membership::{HostPort, PeerAddress, ServerSpec};
+pub use zebu_zab::membership::{Configuration, HostPort, PeerAddress, ServerSpec};
 
 /// The ensemble part of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -43,7 +43,7 @@ pub use history::{HistoryPart, LogPlace, NodeVersion, NodeVersionKind};
 pub use name_list::{NameList, NameProgress, NameScan};
 pub use reconfig::{ConfigChangeView, ConfigPreviewError};
 pub use restore::StateUpload;
-pub use session_pages::{SessionDetailView, SessionPage, SessionRow};
+pub use session_pages::{ConnectedSessions, SessionDetailView, SessionPage, SessionRow};
 pub use sessions::{SessionPaths, ViewTooLong, WatchedPaths};
 pub use snapshots::{LastSnapshot, OperatorSnapshot, SnapshotRefusal};
 pub use subtrees::{SubtreeProgress, SubtreeScan};

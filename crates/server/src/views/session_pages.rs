@@ -1,6 +1,6 @@
 //! Sessions for the HTTP API: pages in the order of their ids, and the details of one session.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use zebu_proto::SessionId;
@@ -47,38 +47,59 @@ pub struct SessionDetailView {
     pub is_cut: bool,
 }
 
+/// The sessions with a connection to this server, at one moment.
+#[derive(Debug)]
+pub struct ConnectedSessions {
+    by_id: BTreeMap<SessionId, ConnectionView>,
+    local: BTreeSet<SessionId>,
+}
+
 impl ServerViews {
     /// At most `limit` sessions with ids above `after`. Ids are compared as signed numbers.
     pub fn session_page(&self, after: Option<SessionId>, limit: usize) -> SessionPage {
-        let mut connected = self.connected_sessions();
-        let range = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
-        let (mut rows, total) = {
-            let replica = self.shared.read_replica();
-            let tree = replica.tree();
-            let global = tree.sessions().range(range).take(limit + 1);
-            let rows: BTreeMap<SessionId, SessionRow> = global
-                .map(|(&id, &timeout_ms)| {
-                    let ephemerals = tree.ephemerals_count_of(id);
-                    let row = SessionRow { id, timeout_ms, ephemerals, is_local: false, connection: None };
-                    (id, row)
-                })
-                .collect();
-            connected.retain(|id, _| rows.contains_key(id) || !tree.sessions().contains_key(id));
-            (rows, tree.sessions().len())
-        };
-        for (id, connection) in connected.into_iter().filter(|(id, _)| after.is_none_or(|after| *id > after))
-        {
-            let timeout_ms = connection.session.as_ref().map_or(0, |session| session.timeout_ms);
-            let row = rows.entry(id).or_insert(SessionRow {
-                id,
-                timeout_ms,
-                ephemerals: 0,
-                is_local: true,
-                connection: None,
-            });
-            row.connection = Some(connection);
+        self.session_page_with(&self.sessions_here(), after, limit)
+    }
+
+    /// The connections for the pages of a walk over all sessions. A local session is one that the tree does
+    /// not have now; a session that ends during the walk does not become one.
+    pub fn sessions_here(&self) -> ConnectedSessions {
+        let by_id = self.connected_sessions();
+        let replica = self.shared.read_replica();
+        let known = replica.tree().sessions();
+        let local = by_id.keys().filter(|id| !known.contains_key(id)).copied().collect();
+        ConnectedSessions { by_id, local }
+    }
+
+    /// A page as [`ServerViews::session_page`] with connections that were read before.
+    pub fn session_page_with(
+        &self,
+        connected: &ConnectedSessions,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> SessionPage {
+        let above = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let replica = self.shared.read_replica();
+        let tree = replica.tree();
+        let global = tree.sessions().range((above, Bound::Unbounded)).take(limit + 1);
+        let mut rows: BTreeMap<SessionId, SessionRow> = global
+            .map(|(&id, &timeout_ms)| {
+                let ephemerals = tree.ephemerals_count_of(id);
+                (id, SessionRow { id, timeout_ms, ephemerals, is_local: false, connection: None })
+            })
+            .collect();
+        // Behind the last global session of a full page, local ones wait for the next page.
+        let last = rows.last_key_value().filter(|_| rows.len() > limit);
+        let end = last.map_or(Bound::Unbounded, |(id, _)| Bound::Included(*id));
+        for (&id, connection) in connected.by_id.range((above, end)) {
+            if let Some(row) = rows.get_mut(&id) {
+                row.connection = Some(connection.clone());
+            } else if connected.local.contains(&id) {
+                let timeout_ms = connection.session.as_ref().map_or(0, |session| session.timeout_ms);
+                let connection = Some(connection.clone());
+                rows.insert(id, SessionRow { id, timeout_ms, ephemerals: 0, is_local: true, connection });
+            }
         }
-        let has_more = rows.len() > limit;
+        let (has_more, total) = (rows.len() > limit, tree.sessions().len());
         SessionPage { sessions: rows.into_values().take(limit).collect(), has_more, total }
     }
 

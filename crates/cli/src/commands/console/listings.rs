@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
-use zebu_admin::parts::{NamePattern, Problem, hex, stat, znode_path};
+use zebu_admin::parts::{ListingOrder, LowestSequences, NamePattern, Problem, hex, stat, znode_path};
 use zebu_client::{ErrorCode, Stat};
 
 use super::backend::{RemoteCall, json_answer};
@@ -71,7 +71,8 @@ impl KeptListings {
 /// A part of the children.
 pub(super) async fn read_listing(call: RemoteCall) -> Result<Response, Problem> {
     let path = znode_path(&call.rest)?;
-    call.arguments.allow_only(&["offset", "limit", "match", "reload", "find"])?;
+    call.arguments.allow_only(&["offset", "limit", "match", "reload", "find", "order"])?;
+    let order = ListingOrder::of_arguments(&call.arguments)?;
     let limit = call.arguments.number("limit", PART_MAX)?.unwrap_or(PART_DEFAULT);
     let offset = match call.arguments.value("offset") {
         None | Some("0") => 0,
@@ -80,11 +81,18 @@ pub(super) async fn read_listing(call: RemoteCall) -> Result<Response, Problem> 
     let pattern = call.arguments.value("match").unwrap_or_default();
     let parent = call.client().exists(&path).await.map_err(|error| call.problem(&error))?;
     let parent = parent.ok_or_else(|| Problem::of_code(ErrorCode::NoNode, Some(&path), call.auth))?;
-    let list = names(&call, &path, pattern, &parent).await?;
+    let list = names(&call, &path, pattern, &parent, order).await?;
+    let lowest = (order == ListingOrder::Sequence).then(|| {
+        let mut lowest = LowestSequences::new(limit);
+        list.names.iter().for_each(|name| lowest.offer(name));
+        lowest
+    });
+    let sequential = lowest.as_ref().map(LowestSequences::sequential);
+    let lowest = lowest.map(LowestSequences::into_names);
     let found = call.arguments.value("find");
     let index = found.and_then(|name| list.names.binary_search_by(|known| (**known).cmp(name)).ok());
     let offset = index.map_or(offset, |index| index - index % limit);
-    let part = list.names.get(offset..).unwrap_or_default();
+    let part = lowest.as_deref().unwrap_or_else(|| list.names.get(offset..).unwrap_or_default());
     let part = &part[..part.len().min(limit)];
     // All of them are on their way at once.
     let prefix = if path == "/" { "" } else { path.as_str() };
@@ -101,7 +109,7 @@ pub(super) async fn read_listing(call: RemoteCall) -> Result<Response, Problem> 
         }
         items.push(Value::Object(object));
     }
-    let object = json!({
+    let mut object = json!({
         "path": path,
         "total": list.names.len(),
         "offset": offset,
@@ -111,14 +119,25 @@ pub(super) async fn read_listing(call: RemoteCall) -> Result<Response, Problem> 
         "changed": list.parent.pzxid != parent.pzxid,
         "stat": stat(&parent),
     });
+    if let Some(sequential) = sequential {
+        object["sequential"] = json!(sequential);
+    }
     Ok(json_answer(StatusCode::OK, &object))
 }
 
-async fn names(call: &RemoteCall, path: &str, pattern: &str, parent: &Stat) -> Result<Arc<Names>, Problem> {
+async fn names(
+    call: &RemoteCall,
+    path: &str,
+    pattern: &str,
+    parent: &Stat,
+    order: ListingOrder,
+) -> Result<Arc<Names>, Problem> {
     let (lists, login) = (&call.remote.listings, call.login.number);
     let reload = call.arguments.flag("reload")?;
     let may_use = |names: &Arc<Names>| {
-        !reload && (names.parent.pzxid == parent.pzxid || parent.num_children > ALWAYS_NEW)
+        // The first contenders leave first, so an old list may have none of them.
+        let may_be_old = order == ListingOrder::Name && parent.num_children > ALWAYS_NEW;
+        !reload && (names.parent.pzxid == parent.pzxid || may_be_old)
     };
     if let Some(kept) = lists.find(login, path, pattern).filter(&may_use) {
         return Ok(kept);

@@ -1,14 +1,16 @@
 //! Numbers, servers, sessions and watches, as far as the four-letter words of the servers tell them.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
-use zebu_admin::parts::{Problem, hex};
+use zebu_admin::parts::{Problem, SessionOrder, hex, quorum_facts};
+use zebu_proto::ServerId;
 use zebu_zab::Role;
-use zebu_zab::membership::{HostPort, MultiAddress, ServerSpec, parse_server_spec};
+use zebu_zab::membership::{Configuration, HostPort, MultiAddress, ServerSpec, parse_server_spec};
 
 use super::backend::{RemoteCall, json_answer};
 use super::word_texts::{
@@ -169,6 +171,12 @@ pub(super) async fn show_ensemble(call: RemoteCall) -> Result<Response, Problem>
     let knows_all = members.iter().all(|member| member.place.is_some()) && members.iter().any(is_self);
     let role = srvr.get("Mode").filter(|role| knows_all || *role != "leader");
     let zxid = srvr.get("Zxid").and_then(|text| hexadecimal(text)).unwrap_or(0);
+    let quorum = config.as_ref().filter(|_| !members.is_empty()).and_then(|config| {
+        let parsed = Configuration::parse(&config.text).ok()?;
+        let serves = |member: &&RemoteMember| matches!(mode(member).as_deref(), Some("leader" | "follower"));
+        let synced = members.iter().filter(serves).map(|member| ServerId(member.id)).collect();
+        Some(Value::Object(quorum_facts(&parsed, knows_all.then_some(&synced))))
+    });
     let config = config
         .filter(|_| !servers.is_empty())
         .map(|config| json!({ "version": hex(config.version), "servers": servers }));
@@ -180,6 +188,7 @@ pub(super) async fn show_ensemble(call: RemoteCall) -> Result<Response, Problem>
         "leader": leader,
         "learners": learners,
         "config": config,
+        "quorum": quorum,
     });
     Ok(json_answer(StatusCode::OK, &object))
 }
@@ -242,20 +251,39 @@ async fn ephemerals(call: &RemoteCall, server: &str) -> BTreeMap<i64, Vec<String
     }
 }
 
-/// The sessions with a connection to the connected server.
+/// The sessions with a connection to the connected server: those that fit a text, in an order.
 pub(super) async fn list_sessions(call: RemoteCall) -> Result<Response, Problem> {
+    call.arguments.allow_only(&["limit", "match", "order"])?;
+    let limit = call.arguments.number("limit", SESSIONS_MAX)?.unwrap_or(SESSIONS_MAX);
+    let order = SessionOrder::of_name(call.arguments.value("order"))?;
+    let text = call.arguments.value("match").unwrap_or_default().to_lowercase();
     let server = connected(&call);
-    let found = connections(&word(&call, &server, "cons").await?);
+    let mut found = connections(&word(&call, &server, "cons").await?);
+    let total = found.len();
     let ephemerals = ephemerals(&call, &server).await;
+    let count = |connection: &ListedConnection| ephemerals.get(&connection.session).map(Vec::len);
+    found.retain(|connection| {
+        let id = format!("{:#x}", connection.session);
+        id.contains(&text) || connection.remote.to_lowercase().contains(&text)
+    });
+    let told = |connection: &ListedConnection, name: &str| {
+        connection.values.get(name).and_then(|text| text.parse::<i64>().ok()).unwrap_or(-1)
+    };
+    found.sort_by_key(|connection| {
+        let weight = match order {
+            SessionOrder::Id => 0,
+            SessionOrder::Received => told(connection, "recved"),
+            SessionOrder::Latency => told(connection, "maxlat"),
+            SessionOrder::Ephemerals => i64::try_from(count(connection).unwrap_or(0)).unwrap_or(i64::MAX),
+        };
+        (Reverse(weight), connection.session)
+    });
     let sessions: Vec<Value> = found
         .iter()
-        .take(SESSIONS_MAX)
-        .map(|connection| {
-            let count = ephemerals.get(&connection.session).map(Vec::len);
-            Value::Object(session_json(connection, count))
-        })
+        .take(limit)
+        .map(|connection| Value::Object(session_json(connection, count(connection))))
         .collect();
-    let object = json!({ "sessions": sessions, "next": null, "total": found.len() });
+    let object = json!({ "sessions": sessions, "next": null, "matched": found.len(), "total": total });
     Ok(json_answer(StatusCode::OK, &object))
 }
 

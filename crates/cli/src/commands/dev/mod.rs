@@ -40,7 +40,8 @@ Examples:
   zebu dev --tls --sasl                 both
 
 Kill one of the processes that it names, and the others go on. It is for one machine: everything listens on
-127.0.0.1. Without --tls and --sasl there is no other protection.
+127.0.0.1. Without --tls and --sasl there is no other protection, and each server has a console, whose address
+is printed. With them, zebu console shows the servers.
 --tls and --sasl protect the connections between the servers too. The first lines of the output are commands that
 connect a shell: with --sasl one for the user dev, and one for the super user. Java clients can use the same files.
 
@@ -67,6 +68,7 @@ pub(crate) struct Dev {
 struct Member {
     number: u16,
     client: SocketAddr,
+    console: Option<SocketAddr>,
     child: Child,
     seen: Seen,
 }
@@ -95,6 +97,9 @@ impl Dev {
         };
         let addresses: Vec<String> = members.iter().map(|member| member.client.to_string()).collect();
         protection.connect_lines(&addresses.join(",")).iter().for_each(print_line);
+        for console in members.iter().filter_map(|member| member.console) {
+            print_line(format!("console: http://{console}/console/"));
+        }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let ended = match runtime {
             Ok(runtime) => runtime.block_on(watch(&mut members, &protection)),
@@ -129,7 +134,8 @@ impl Dev {
             match started {
                 Ok(child) => {
                     let client = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port + number - 1));
-                    members.push(Member { number, client, child, seen: Seen::Nothing });
+                    let console = self.console_port(number).map(|port| (Ipv4Addr::LOCALHOST, port).into());
+                    members.push(Member { number, client, console, child, seen: Seen::Nothing });
                 }
                 Err(error) => {
                     stop(&mut members);
@@ -140,15 +146,24 @@ impl Dev {
         Ok((members, protection))
     }
 
+    /// The port of a server's console. Protected servers have none: it would let each user of the machine in
+    /// without a certificate or password.
+    fn console_port(&self, number: u16) -> Option<u16> {
+        (!self.tls && !self.sasl).then_some(self.port + 2700 + number)
+    }
+
     fn configure(&self, directory: &Path, number: u16, protection: &DevProtection) -> io::Result<PathBuf> {
         let data = directory.join(format!("server-{number}"));
         fs::create_dir_all(&data)?;
         fs::write(data.join("myid"), format!("{number}\n"))?;
         let mut text = format!(
-            "tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir={}\n4lw.commands.whitelist=*\n\
-             admin.enableServer=false\n",
+            "tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir={}\n4lw.commands.whitelist=*\n",
             data.display()
         );
+        text.push_str(&match self.console_port(number) {
+            Some(port) => format!("admin.serverAddress=127.0.0.1\nadmin.serverPort={port}\n"),
+            None => "admin.enableServer=false\n".to_owned(),
+        });
         let port = self.port + number - 1;
         text.push_str(&protection.client_lines(port));
         if self.servers > 1 {

@@ -10,22 +10,27 @@ import { copyButton, tag, zxidText } from "../links.js";
 import { memberTable } from "../members.js";
 import { OperateCard, digestComparison } from "../operate.js";
 import { shown } from "../path.js";
-import { voters } from "../problems.js";
 import { latest, onSample } from "../samples.js";
 
 const DIGESTS_SHOWN = 10;
 
-/** What remains when one, two, … servers are lost. */
+/** What follows when none, one, two, … voters are lost. */
 function losses(/** @type {any} */ ensemble) {
-  const count = voters(ensemble).length;
-  if (count < 2) return null;
-  const need = Math.floor(count / 2) + 1;
-  const rows = Array.from({ length: Math.min(count, 4) }, (_, index) => {
-    const rest = count - index;
-    const serves = rest >= need;
-    return h("tr", null, h("td", { class: "num" }, number(index)), h("td", { class: "num" }, number(rest)), h("td", null, serves ? tag(t("quorum.serves"), "good") : tag(t("quorum.stops"), "bad")), h("td", { class: "dim" }, serves ? t("quorum.spare", { n: rest - need }) : t("quorum.missing", { n: need - rest })));
+  const quorum = ensemble?.quorum;
+  if (!quorum?.losses || quorum.voters.length < 2) return null;
+  const spare = (/** @type {number} */ lost) => {
+    const more = quorum.toleratedLosses - lost;
+    return more > 0 ? t("quorum.spare", { n: more }) : t("quorum.spareNone");
+  };
+  const rows = quorum.losses.map((/** @type {any} */ loss) => {
+    const left = quorum.voters.length - loss.lost;
+    const marks = { always: ["quorum.serves", "good"], sometimes: ["quorum.depends", "warn"], never: ["quorum.stops", "bad"] };
+    const [text, kind] = marks[/** @type {keyof typeof marks} */ (loss.quorum)];
+    const missing = quorum.needed === null ? "" : t("quorum.missing", { n: quorum.needed - left });
+    const more = loss.quorum === "always" ? spare(loss.lost) : loss.quorum === "never" ? missing : t("quorum.dependsMore");
+    return h("tr", null, h("td", { class: "num" }, number(loss.lost)), h("td", { class: "num" }, number(left)), h("td", null, tag(t(text), kind)), h("td", { class: "dim" }, more));
   });
-  return h("section", { class: "card" }, h("h2", null, t("quorum.title")), h("table", null, h("thead", null, h("tr", null, h("th", { class: "num" }, t("quorum.lost")), h("th", { class: "num" }, t("quorum.left")), h("th", null, t("quorum.writes")), h("th", null, ""))), h("tbody", null, rows)));
+  return h("section", { class: "card" }, h("h2", null, t("quorum.title")), h("table", null, h("thead", null, h("tr", null, h("th", { class: "num" }, t("quorum.lost")), h("th", { class: "num" }, t("quorum.left")), h("th", null, t("quorum.writes")), h("th", null, t("quorum.then")))), h("tbody", null, rows)));
 }
 
 export function mount(/** @type {HTMLElement} */ root) {

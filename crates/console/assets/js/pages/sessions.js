@@ -6,19 +6,16 @@ import { button, confirm, emptyBox, errorBox, notify, notifyError } from "../dia
 import { fill, h } from "../dom.js";
 import { duration, millis, number, t } from "../i18n.js";
 import { nodeLink, sessionLink, tag, when, zxidText } from "../links.js";
-import { address } from "../router.js";
+import { address, remember } from "../router.js";
 import { isUnlocked, onLock, unlock } from "../write_lock.js";
 
 const PAGE = 500;
 const REFRESH_MS = 5000;
 const PATHS_ASKED = 8;
 
-const ORDERS = {
-  id: () => 0,
-  received: (/** @type {any} */ a, /** @type {any} */ b) => (b.connection?.received ?? -1) - (a.connection?.received ?? -1),
-  latency: (/** @type {any} */ a, /** @type {any} */ b) => (b.connection?.maxLatencyMs ?? -1) - (a.connection?.maxLatencyMs ?? -1),
-  ephemerals: (/** @type {any} */ a, /** @type {any} */ b) => b.ephemerals - a.ephemerals,
-};
+/** The server sorts, because it knows all sessions. */
+const ORDERS = ["id", "received", "latency", "ephemerals"];
+const TYPING_MS = 250;
 
 function listRow(/** @type {any} */ session) {
   const c = session.connection;
@@ -39,35 +36,48 @@ function listRow(/** @type {any} */ session) {
 
 class SessionList {
   constructor(/** @type {HTMLElement} */ root, /** @type {URLSearchParams} */ params) {
-    this.filter = /** @type {HTMLInputElement} */ (h("input", { id: "sessions-filter", class: "mono", placeholder: t("sessions.filter"), "aria-label": t("sessions.filter"), oninput: () => this.draw() }));
-    this.order = /** @type {HTMLSelectElement} */ (h("select", { id: "sessions-order", onchange: () => this.draw() }, Object.keys(ORDERS).map((name) => h("option", { value: name, selected: name === params.get("sort") }, t(`sessions.by.${name}`)))));
+    this.filter = /** @type {HTMLInputElement} */ (h("input", { id: "sessions-filter", class: "mono", placeholder: t("sessions.filter"), "aria-label": t("sessions.filter"), value: params.get("match") ?? "", oninput: () => this.typed() }));
+    this.order = /** @type {HTMLSelectElement} */ (h("select", { id: "sessions-order", onchange: () => void this.load() }, ORDERS.map((name) => h("option", { value: name, selected: name === params.get("sort") }, t(`sessions.by.${name}`)))));
     this.place = h("div");
     this.note = h("p", { class: "dim", role: "status" });
     /** @type {any[]} */
     this.sessions = [];
     this.total = 0;
+    this.matched = 0;
+    this.typing = 0;
+    this.loads = 0;
     this.ended = new AbortController();
     fill(root, h("div", { class: "head" }, h("h1", null, t("nav.sessions")), h("p", null, t("sessions.explain"))), h("div", { class: "filters" }, this.filter, h("label", { class: "check" }, t("sessions.order"), this.order)), this.note, this.place);
     void this.load();
     this.timer = setInterval(() => void (document.hidden || this.load()), REFRESH_MS);
   }
 
+  /** Asks once the typing pauses. */
+  typed() {
+    clearTimeout(this.typing);
+    this.typing = setTimeout(() => void this.load(), TYPING_MS);
+  }
+
   async load() {
+    const [match, order] = [this.filter.value.trim(), this.order.value];
+    remember("sessions", { match, sort: order === "id" ? null : order });
+    this.loads += 1;
+    const own = this.loads;
     try {
-      const answer = await get("v1/sessions", { limit: PAGE }, this.ended.signal);
+      const answer = await get("v1/sessions", { limit: PAGE, match: match || null, order }, this.ended.signal);
+      if (own !== this.loads) return;
       this.sessions = answer.sessions;
       this.total = answer.total;
+      this.matched = answer.matched ?? answer.total;
       this.draw();
     } catch (error) {
-      if (!this.ended.signal.aborted) fill(this.place, errorBox(error));
+      if (!this.ended.signal.aborted && own === this.loads) fill(this.place, errorBox(error));
     }
   }
 
   draw() {
-    const wanted = this.filter.value.toLowerCase();
-    const list = this.sessions.filter((session) => !wanted || session.id.includes(wanted) || (session.connection?.remote ?? "").includes(wanted));
-    list.sort(ORDERS[/** @type {keyof typeof ORDERS} */ (this.order.value)]);
-    fill(this.note, t("sessions.count", { n: this.total }), this.total > this.sessions.length ? ` ${t("sessions.cut", { n: this.sessions.length })}` : "");
+    const list = this.sessions;
+    fill(this.note, t("sessions.count", { n: this.total }), this.matched > list.length ? ` ${t("sessions.cut", { n: list.length, m: this.matched })}` : "");
     if (list.length === 0) {
       fill(this.place, emptyBox(t("sessions.none"), t("sessions.noneMore")));
       return;
@@ -78,6 +88,7 @@ class SessionList {
 
   destroy() {
     clearInterval(this.timer);
+    clearTimeout(this.typing);
     this.ended.abort();
   }
 }
