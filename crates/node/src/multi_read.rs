@@ -10,8 +10,8 @@ use crate::limits::{MULTI_READ_BYTES_MAX, MULTI_READ_VISITS_MAX};
 use crate::read::{ReadContext, encode_children};
 
 impl ReadContext<'_> {
-    /// The whole request fails if its results together are too long or visit too many nodes. Truncated results
-    /// count too. A single result may have any length.
+    /// The whole request fails if its results together are too long or visit too many nodes. Truncated
+    /// results count too. A single result may have any length.
     pub(crate) fn multi_read(&self, ops: &[MultiReadOp], out: &mut Vec<u8>) -> Result<(), ErrorCode> {
         let start = out.len();
         for (index, op) in ops.iter().enumerate() {

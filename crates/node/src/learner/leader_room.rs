@@ -1,6 +1,6 @@
-//! What a learner knows about the room on the disks of a quorum. The leader answers what makes the tree larger
-//! with an error transaction, and makes few of them. While it refuses, this server refuses such requests itself,
-//! so that they do not take the places of deletes.
+//! What a learner knows about the room on the disks of a quorum. The leader answers what makes the tree
+//! larger with an error transaction, and makes few of them. While it refuses, this server refuses such
+//! requests itself, so that they do not take the places of deletes.
 
 use zebu_proto::ErrorCode;
 use zebu_proto::client::WriteRequest;

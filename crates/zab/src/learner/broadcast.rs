@@ -103,11 +103,12 @@ impl Learner {
         }
     }
 
-    /// Adds the room on the own disk to a ping reply, if the leader or the observer master reads it.
+    /// Adds the room on the own disk to a ping reply, if the leader reads it. An observer master passes the
+    /// leader's announcement on as it is, so its own capabilities are not known.
     pub(super) fn tell_room(&self, own_room: DiskRoom, packet: &mut Packet) {
         if let Packet::PingReply { room, .. } = packet {
-            let reads_room =
-                self.leader_zebu.is_some_and(|zebu| zebu.capabilities.has(Capabilities::DISK_ROOM));
+            let reads_room = self.masters.is_leader_selected()
+                && self.leader_zebu.is_some_and(|zebu| zebu.capabilities.has(Capabilities::DISK_ROOM));
             *room = reads_room.then_some(own_room);
         }
     }

@@ -64,6 +64,11 @@ impl LearnerMasters {
         }
     }
 
+    /// Whether the current master is the leader itself.
+    pub(super) fn is_leader_selected(&self) -> bool {
+        matches!(self.selected, MasterChoice::Leader)
+    }
+
     /// The number of attempts. With several masters only the time is limited.
     pub(super) fn attempts_max(&self) -> u32 {
         if self.followers.is_empty() { LEADER_TRIES } else { u32::MAX }

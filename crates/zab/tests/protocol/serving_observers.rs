@@ -1,7 +1,7 @@
 //! Observer masters, and observers that choose among them.
 
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo, Touch};
-use zebu_proto::quorum::{Packet, ServerState};
+use zebu_proto::quorum::{Packet, PeerAnnouncement, ServerState};
 use zebu_proto::{OpCode, ServerId, SessionId, Zxid};
 use zebu_zab::{
     Action, LearnerPort, LinkCloseReason, LinkId, LogRead, ObserverMasters, ObserverSettings, PeerEffect,
@@ -343,4 +343,27 @@ fn observers_that_are_cut_off_do_not_come_back_all_at_once() {
     };
     let waits: std::collections::BTreeSet<i64> = (0..20).map(wait).collect();
     assert!(waits.len() > 10 && waits.iter().all(|wait| (0..1000).contains(wait)), "{waits:?}");
+}
+
+/// An observer master passes the announcement of the leader on, and may be of an older release.
+#[test]
+fn an_observer_tells_its_room_to_the_leader_only() {
+    for (masters, is_told) in [(ObserverMasters::LeaderOnly, true), (ObserverMasters::Followers, false)] {
+        let observing = ObserverSettings { masters, ..FOLLOWERS_SERVE };
+        let (mut desk, link) = Desk::learner_with(observing, recovered(LAST, 5), Role::Observer);
+        let zebu = Some(PeerAnnouncement::CURRENT);
+        let leader = Packet::LeaderInfo { zxid: Zxid::new(6, 0), protocol: LEARNER_PROTOCOL, zebu };
+        let new_leader = Packet::NewLeader { zxid: Zxid::new(6, 0), config: None };
+        for packet in [leader, Packet::Diff { zxid: LAST }, new_leader, Packet::UpToDate] {
+            desk.packet(link, packet);
+        }
+        assert!(matches!(desk.peer.serving(), Some(ServingRole::Observing { .. })));
+        let mut out = Vec::new();
+        let reply = Packet::PingReply { zxid: LAST, touched: vec![], room: None };
+        desk.peer.send_to_leader(reply, &mut out);
+        let [Action::Peer(PeerEffect::Send { packet: Packet::PingReply { room, .. }, .. })] = &out[..] else {
+            panic!("{out:?}");
+        };
+        assert_eq!(room.is_some(), is_told, "{masters:?}");
+    }
 }
