@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use zebu_backup::core::archive::{Archive, ArchiveError, Continuity, NewBase, all_segments};
 use zebu_backup::core::manifest::{Manifest, PAGE_SEGMENTS};
 use zebu_backup::core::memory::{FailureEffect, MemoryTarget};
-use zebu_backup::core::plan::{Point, plan};
+use zebu_backup::core::plan::{Plan, Point, plan};
 use zebu_backup::core::replay::{ReplayError, Unobserved, rebuild, tree_options};
 use zebu_backup::core::retention;
 use zebu_backup::core::segment::{ClosedSegment, SegmentLimits, Segmenter};
@@ -45,11 +45,22 @@ impl Ensemble {
         self.digests.insert(zxid, self.tree.digest());
     }
 
+    /// Repeats what another ensemble has committed.
+    fn replay(&mut self, log: &[(Zxid, i64, Vec<u8>)]) {
+        for (zxid, _, bytes) in log {
+            self.commit(*zxid, TxnEntry::decode(bytes).unwrap().txn);
+        }
+    }
+
     /// Creates a node, or sets the data of one, by the number of the transaction.
     fn write(&mut self, zxid: Zxid) {
+        self.write_as(zxid, "");
+    }
+
+    fn write_as(&mut self, zxid: Zxid, history: &str) {
         let number = zxid.counter();
         let path: Box<str> = format!("/n{}", number / 3).into();
-        let data = Some(number.to_string().into_bytes().into());
+        let data = Some(format!("{number}{history}").into_bytes().into());
         let exists = self.tree.node(&path).is_some();
         self.commit(
             zxid,
@@ -236,6 +247,54 @@ fn holes_are_refused() {
     // A new chain may begin anywhere.
     writer.base(&ensemble.tree, Continuity::NewChain).unwrap();
     assert_eq!(writer.archive.manifest().bases.iter().map(|base| base.chain).collect::<Vec<_>>(), [1, 2]);
+}
+
+/// The ensemble was set back, and has other transactions under the same zxids. One process sees both.
+#[test]
+fn the_same_zxids_in_a_later_chain_replace_no_object() {
+    let first = ensemble(20);
+    let mut other = Ensemble::new();
+    (1..=20).for_each(|counter| other.write_as(Zxid::new(1, counter), "other"));
+    let target = MemoryTarget::new();
+    let mut writer = Writer::open(&target, "run").unwrap();
+    for history in [&first, &other] {
+        let mut begin = Ensemble::new();
+        begin.replay(&history.log[..5]);
+        writer.base(&begin.tree, Continuity::NewChain).unwrap();
+        writer.follow(history, 5).unwrap();
+    }
+    let manifest = writer.archive.manifest().clone();
+    verify(&target, &manifest, SEED, &mut Unobserved, |_| ()).unwrap();
+    let segments = all_segments(&target, &manifest).unwrap();
+    for (chain, history) in [(1, &first), (2, &other)] {
+        let end = Zxid::new(1, 20);
+        let base = manifest.bases.iter().find(|base| base.chain == chain).unwrap().clone();
+        let segments = segments.iter().filter(|segment| segment.chain == chain).cloned().collect();
+        let plan = Plan { base, segments, point: Point::Zxid(end) };
+        let state = rebuild(&target, &plan, SEED, &mut Unobserved).unwrap();
+        assert_eq!(state.tree.digest(), history.digests[&end]);
+    }
+}
+
+/// A failure in the middle of a batch costs one segment, and not the whole batch.
+#[test]
+fn a_repeated_batch_stores_no_segment_again() {
+    let ensemble = ensemble(20);
+    let target = MemoryTarget::new();
+    let mut writer = Writer::open(&target, "run").unwrap();
+    let mut begin = Ensemble::new();
+    begin.write(Zxid::new(1, 1));
+    writer.base(&begin.tree, Continuity::NewChain).unwrap();
+    let end = writer.archive.end().unwrap();
+    let mut segmenter = Segmenter::new(SegmentLimits::default(), end.zxid, end.time_ms);
+    let parts: Vec<_> = ensemble.log[1..].iter().collect();
+    let batch: Vec<_> = parts.chunks(2).map(|part| closed(&mut segmenter, part)).collect();
+    let before = target.operations();
+    target.fail_after(batch.len() as u64 - 1, 1, FailureEffect::Nothing);
+    assert!(writer.archive.add_segments(&batch, 1).unwrap_err().is_temporary());
+    writer.archive.add_segments(&batch, 1).unwrap();
+    assert_eq!(target.operations() - before, batch.len() as u64 + 2, "one failure and one manifest");
+    assert_eq!(check_all_points(&target, &ensemble), Some(Zxid::new(1, 20)));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! uploader. When too much waits for the target, it leaves the ensemble and joins again later; the leader
 //! then sends what it missed.
 
+mod base_schedule;
 mod status;
 mod stay;
 mod upload;
@@ -28,6 +29,7 @@ use crate::core::replay::{ReplayError, Unobserved, rebuild};
 use crate::core::seal::{Sealer, Sealing};
 use crate::core::segment::{SegmentLimits, Segmenter};
 use crate::core::target::Target;
+use base_schedule::BaseSchedule;
 pub use status::{RunStatus, StatusView};
 use stay::{Position, Stay};
 use upload::{UploadSettings, UploadShared, Uploader};
@@ -208,9 +210,12 @@ fn open<T: Target>(settings: &RunSettings, target: T) -> Result<(Archive<T>, Pos
     info!(zxid = %end.zxid, nodes = state.tree.node_count(), "continuing behind the end of the backup");
     let segmenter = Segmenter::new(settings.segments, end.zxid, end.time_ms);
     let exact = ExactState { tree: state.tree, epoch: manifest.highest_epoch };
-    let base_ms = plan.base.time_ms;
-    let log_bytes = plan.segments.iter().map(|segment| segment.bytes).sum();
-    Ok((archive, Position::known(exact, segmenter, base_ms, log_bytes)))
+    let bases = BaseSchedule {
+        last: Some(plan.base.zxid),
+        written_ms: plan.base.time_ms,
+        log_bytes: plan.segments.iter().map(|segment| segment.bytes).sum(),
+    };
+    Ok((archive, Position::known(exact, segmenter, bases)))
 }
 
 /// Waits while too much waits for the target.

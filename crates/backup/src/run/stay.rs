@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use tracing::{info, warn};
 use zebu_tree::Tree;
 
+use super::base_schedule::BaseSchedule;
 use super::upload::{UploadJob, Uploader};
 use super::wire::LeaderStream;
 use super::{LeaderConnection, RunError, RunSettings, wall_ms};
@@ -28,21 +29,18 @@ const TICK: Duration = Duration::from_millis(500);
 pub(super) struct Position {
     state: Option<ExactState>,
     segmenter: Option<Segmenter>,
-    /// The time of the last base, milliseconds since 1970.
-    base_ms: i64,
-    /// Bytes of log since the last base.
-    log_bytes: u64,
+    bases: BaseSchedule,
 }
 
 impl Position {
     /// Before the first base.
     pub(super) fn unknown() -> Position {
-        Position { state: None, segmenter: None, base_ms: 0, log_bytes: 0 }
+        Position { state: None, segmenter: None, bases: BaseSchedule::default() }
     }
 
     /// Behind the end of a backup.
-    pub(super) fn known(state: ExactState, segmenter: Segmenter, base_ms: i64, log_bytes: u64) -> Position {
-        Position { state: Some(state), segmenter: Some(segmenter), base_ms, log_bytes }
+    pub(super) fn known(state: ExactState, segmenter: Segmenter, bases: BaseSchedule) -> Position {
+        Position { state: Some(state), segmenter: Some(segmenter), bases }
     }
 
     /// The highest epoch that was seen.
@@ -76,8 +74,7 @@ pub(super) struct Stay<'a> {
     uploader: &'a Uploader,
     learner: BackupLearner,
     segmenter: Option<Segmenter>,
-    base_ms: i64,
-    log_bytes: u64,
+    bases: BaseSchedule,
     writing: Option<Writing>,
     began: Instant,
     address: String,
@@ -95,7 +92,7 @@ impl<'a> Stay<'a> {
         position: Position,
         address: String,
     ) -> Stay<'a> {
-        let Position { state, segmenter, base_ms, log_bytes } = position;
+        let Position { state, segmenter, bases } = position;
         // The connection is there already, so that the request for it needs no answer.
         let (learner, _) = BackupLearner::new(settings.learner, state, 0);
         Stay {
@@ -104,8 +101,7 @@ impl<'a> Stay<'a> {
             learner,
             had_history: segmenter.is_some(),
             segmenter,
-            base_ms,
-            log_bytes,
+            bases,
             writing: None,
             began: Instant::now(),
             address,
@@ -155,7 +151,7 @@ impl<'a> Stay<'a> {
             self.uploader.push(UploadJob::Segment(last, epoch));
         }
         let segmenter = segmenter.filter(|_| state.is_some());
-        Ok((end, Position { state, segmenter, base_ms: self.base_ms, log_bytes: self.log_bytes }))
+        Ok((end, Position { state, segmenter, bases: self.bases }))
     }
 
     fn now_ms(&self) -> i64 {
@@ -269,14 +265,13 @@ impl<'a> Stay<'a> {
             let spooled = spool(&tree, &directory, compression, sealer.as_deref());
             (tree, spooled)
         });
-        self.base_ms = wall_ms();
-        self.log_bytes = 0;
+        self.bases.wrote(zxid, wall_ms());
         self.writing = Some(Writing { base, thread, held: Vec::new() });
     }
 
     fn store(&mut self, closed: Option<ClosedSegment>) {
         let Some(segment) = closed else { return };
-        self.log_bytes += segment.bytes.len() as u64;
+        self.bases.log_bytes += segment.bytes.len() as u64;
         let job = UploadJob::Segment(segment, self.learner.epoch());
         match &mut self.writing {
             Some(writing) => writing.held.push(job),
@@ -294,13 +289,7 @@ impl<'a> Stay<'a> {
         }
         let due = self.segmenter.as_mut().and_then(|segmenter| segmenter.close_if_due(wall_ms()));
         self.store(due);
-        let is_due = wall_ms() - self.base_ms >= self.settings.base_every_ms
-            || self.log_bytes >= self.settings.base_log_bytes;
-        if is_due && self.was_synchronized && self.learner.exact().is_some() && self.writing.is_none() {
-            let last = self.segmenter.as_mut().and_then(Segmenter::close);
-            self.store(last);
-            self.write_base(Continuity::Continues);
-        }
+        self.write_due_base();
         let shared = &self.uploader.shared;
         let held: u64 = self.writing.iter().flat_map(|writing| &writing.held).map(UploadJob::bytes).sum();
         if shared.status.waiting_bytes.load(Ordering::Relaxed) + held >= self.settings.buffer_bytes {
@@ -310,6 +299,24 @@ impl<'a> Stay<'a> {
             self.end = Some("the target cannot be written".to_owned());
         }
         Ok(())
+    }
+
+    fn write_due_base(&mut self) {
+        let Some(last) = self.learner.exact().map(Tree::last_zxid) else { return };
+        if !self.was_synchronized
+            || self.writing.is_some()
+            || !self.bases.is_due(wall_ms(), self.settings.base_every_ms, self.settings.base_log_bytes)
+        {
+            return;
+        }
+        if self.bases.last == Some(last) {
+            // An idle ensemble has this base already. Old points still go at their time.
+            self.bases.wrote(last, wall_ms());
+            return self.uploader.push(UploadJob::Retention);
+        }
+        let closed = self.segmenter.as_mut().and_then(Segmenter::close);
+        self.store(closed);
+        self.write_base(Continuity::Continues);
     }
 
     async fn finish_writing(&mut self) -> Result<(), RunError> {

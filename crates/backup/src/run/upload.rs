@@ -37,13 +37,15 @@ pub(super) enum UploadJob {
     Segment(ClosedSegment, u32),
     /// A base, and the highest epoch that was seen.
     Base(NewBase, u32, SpooledSnapshot),
+    /// Removal of points that are too old, although no base follows.
+    Retention,
 }
 
 impl UploadJob {
     pub(super) fn bytes(&self) -> u64 {
         match self {
             UploadJob::Segment(segment, _) => segment.bytes.len() as u64,
-            UploadJob::Base(..) => 0,
+            UploadJob::Base(..) | UploadJob::Retention => 0,
         }
     }
 }
@@ -153,6 +155,7 @@ impl<T: Target> Work<T> {
             let Some(job) = next.take().or_else(|| jobs.recv().ok()) else { return };
             let result = match job {
                 UploadJob::Base(base, epoch, snapshot) => self.store_base(base, epoch, &snapshot),
+                UploadJob::Retention => self.remove_old(),
                 UploadJob::Segment(segment, epoch) => {
                     let mut batch = vec![segment];
                     let mut highest = epoch;
@@ -162,7 +165,7 @@ impl<T: Target> Work<T> {
                                 batch.push(segment);
                                 highest = highest.max(epoch);
                             }
-                            Ok(job @ UploadJob::Base(..)) => {
+                            Ok(job @ (UploadJob::Base(..) | UploadJob::Retention)) => {
                                 next = Some(job);
                                 break;
                             }
@@ -182,12 +185,15 @@ impl<T: Target> Work<T> {
 
     fn store_base(&mut self, base: NewBase, epoch: u32, snapshot: &SpooledSnapshot) -> Result<(), RunError> {
         self.repeat(|archive| archive.add_base(base, epoch, snapshot))?;
-        let _ = std::fs::remove_file(snapshot.path());
         let status = &self.shared.status;
         status.bases.fetch_add(1, Ordering::Relaxed);
         status.stored_bytes.fetch_add(snapshot.length(), Ordering::Relaxed);
         status.stored_zxid.store(base.zxid.0, Ordering::Relaxed);
         info!(zxid = %base.zxid, nodes = base.nodes, bytes = snapshot.length(), "stored a base");
+        self.remove_old()
+    }
+
+    fn remove_old(&mut self) -> Result<(), RunError> {
         if let Some(keep_ms) = self.settings.keep_ms {
             let forgotten = self.repeat(|archive| retention::forget(archive, wall_ms() - keep_ms))?;
             self.sweep(forgotten);
