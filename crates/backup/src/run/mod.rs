@@ -117,9 +117,11 @@ pub enum RunError {
     /// The end of the backup cannot be loaded.
     #[error("the backup cannot be continued: {0}; start with --new-base to begin a new history beside it")]
     Damaged(String),
-    /// The state cannot be written to the local disk.
-    #[error("cannot write a base to the local disk: {0}")]
-    Spool(#[from] crate::spool::SpoolError),
+    /// The process was told to stop before the first base of a new history could be written.
+    #[error(
+        "nothing of the present history is stored, because its base cannot be written to the local disk: {0}"
+    )]
+    NoBase(String),
     /// A thread of the process failed.
     #[error("a part of the backup process failed: {0}")]
     Internal(String),
@@ -161,7 +163,7 @@ pub async fn run<T: Target + 'static>(
         hash_seed: settings.hash_seed,
     };
     let shared = Arc::new(UploadShared::new(status.clone()));
-    let uploader = Uploader::start(archive, upload, shared.clone());
+    let uploader = Uploader::start(archive, upload, shared.clone())?;
     let mut pause = JOIN_PAUSE_MIN;
     let mut rotation = 0;
     while !*stop.borrow() && !shared.has_failed() {
@@ -180,12 +182,13 @@ pub async fn run<T: Target + 'static>(
         warn!(reason = %end.reason, "the stay at the leader is over");
         pause_or_stop(pause, &mut stop, &shared).await;
     }
-    let epoch = position.epoch();
+    let (epoch, missing_base) = (position.epoch(), position.missing_base());
     if let Some(last) = position.close() {
         uploader.push(upload::UploadJob::Segment(last, epoch));
     }
     let finished = tokio::task::spawn_blocking(move || uploader.finish()).await;
-    finished.map_err(|error| RunError::Internal(error.to_string()))?
+    finished.map_err(|error| RunError::Internal(error.to_string()))??;
+    missing_base.map_or(Ok(()), |reason| Err(RunError::NoBase(reason)))
 }
 
 /// Opens the target and loads the state at the end of the backup.
@@ -210,11 +213,8 @@ fn open<T: Target>(settings: &RunSettings, target: T) -> Result<(Archive<T>, Pos
     info!(zxid = %end.zxid, nodes = state.tree.node_count(), "continuing behind the end of the backup");
     let segmenter = Segmenter::new(settings.segments, end.zxid, end.time_ms);
     let exact = ExactState { tree: state.tree, epoch: manifest.highest_epoch };
-    let bases = BaseSchedule {
-        last: Some(plan.base.zxid),
-        written_ms: plan.base.time_ms,
-        log_bytes: plan.segments.iter().map(|segment| segment.bytes).sum(),
-    };
+    let log_bytes = plan.segments.iter().map(|segment| segment.bytes).sum();
+    let bases = BaseSchedule::behind(plan.base.zxid, plan.base.time_ms, log_bytes);
     Ok((archive, Position::known(exact, segmenter, bases)))
 }
 

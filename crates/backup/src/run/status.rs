@@ -23,7 +23,7 @@ pub struct RunStatus {
     pub(super) bases: AtomicU64,
     /// Segments that the target took.
     pub(super) segments: AtomicU64,
-    /// Failed attempts to write to the target.
+    /// Failed attempts to write to the target or the spool.
     pub(super) target_errors: AtomicU64,
     /// Stays at a leader that ended.
     pub(super) rejoins: AtomicU64,
@@ -69,7 +69,7 @@ pub struct StatusView {
     pub bases: u64,
     /// Segments that the target took.
     pub segments: u64,
-    /// Failed attempts to write to the target.
+    /// Failed attempts to write to the target or the spool.
     pub target_errors: u64,
     /// Stays at a leader that ended.
     pub rejoins: u64,
@@ -139,7 +139,12 @@ impl StatusView {
             ("stored_bytes_total", "counter", "bytes that the target took", self.stored_bytes as i64),
             ("bases_total", "counter", "bases that the target took", self.bases as i64),
             ("segments_total", "counter", "log segments that the target took", self.segments as i64),
-            ("errors_total", "counter", "failed attempts to write to the target", self.target_errors as i64),
+            (
+                "errors_total",
+                "counter",
+                "failed attempts to write to the target or the spool",
+                self.target_errors as i64,
+            ),
             ("rejoins_total", "counter", "stays at a leader that ended", self.rejoins as i64),
             ("new_chains_total", "counter", "times at which the history had a hole", self.new_chains as i64),
             ("digest_mismatches_total", "counter", "trees that differed", self.digest_mismatches as i64),

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 use zebu_tree::Tree;
+use zebu_zab::EncodedTxn;
 
 use super::base_schedule::BaseSchedule;
 use super::upload::{UploadJob, Uploader};
@@ -48,6 +49,11 @@ impl Position {
         self.state.as_ref().map_or(0, |state| state.epoch)
     }
 
+    /// Why the first base of the present history is missing.
+    pub(super) fn missing_base(&self) -> Option<String> {
+        self.bases.missing().cloned()
+    }
+
     /// Closes the open segment, at the end of the process.
     pub(super) fn close(mut self) -> Option<ClosedSegment> {
         self.segmenter.as_mut().and_then(Segmenter::close)
@@ -66,6 +72,8 @@ struct Writing {
     thread: JoinHandle<(Box<Tree>, Result<SpooledSnapshot, SpoolError>)>,
     /// Segments that must follow the base.
     held: Vec<UploadJob>,
+    /// The schedule for the case that it fails.
+    before: BaseSchedule,
 }
 
 /// A stay at a leader.
@@ -199,15 +207,7 @@ impl<'a> Stay<'a> {
                 LearnerOutput::Send(packet) => packet.encode(&mut self.out),
                 LearnerOutput::NewHistory => self.begin_history(),
                 LearnerOutput::Committed { entry, time_ms } => {
-                    let status = &self.uploader.shared.status;
-                    status.received_zxid.store(entry.zxid.0, Ordering::Relaxed);
-                    let waits = &status.waiting_since_ms;
-                    let _ = waits.compare_exchange(0, wall_ms(), Ordering::Relaxed, Ordering::Relaxed);
-                    let now_ms = wall_ms();
-                    let segmenter = self.segmenter.as_mut();
-                    let closed = segmenter
-                        .and_then(|segmenter| segmenter.append(entry.zxid, time_ms, &entry.bytes, now_ms));
-                    self.store(closed);
+                    self.append(&entry, time_ms);
                 }
                 LearnerOutput::Synchronized => {
                     self.was_synchronized = true;
@@ -229,6 +229,18 @@ impl<'a> Stay<'a> {
                 }
             }
         }
+    }
+
+    fn append(&mut self, entry: &EncodedTxn, time_ms: i64) {
+        let status = &self.uploader.shared.status;
+        status.received_zxid.store(entry.zxid.0, Ordering::Relaxed);
+        // Without a segmenter the history has no base yet, which will contain the transaction.
+        let Some(segmenter) = &mut self.segmenter else { return };
+        let now_ms = wall_ms();
+        let waits = &status.waiting_since_ms;
+        let _ = waits.compare_exchange(0, now_ms, Ordering::Relaxed, Ordering::Relaxed);
+        let closed = segmenter.append(entry.zxid, time_ms, &entry.bytes, now_ms);
+        self.store(closed);
     }
 
     /// A whole state came. What follows is another chain.
@@ -265,8 +277,8 @@ impl<'a> Stay<'a> {
             let spooled = spool(&tree, &directory, compression, sealer.as_deref());
             (tree, spooled)
         });
-        self.bases.wrote(zxid, wall_ms());
-        self.writing = Some(Writing { base, thread, held: Vec::new() });
+        let before = self.bases.begin(zxid, wall_ms());
+        self.writing = Some(Writing { base, thread, held: Vec::new(), before });
     }
 
     fn store(&mut self, closed: Option<ClosedSegment>) {
@@ -309,9 +321,12 @@ impl<'a> Stay<'a> {
         {
             return;
         }
-        if self.bases.last == Some(last) {
+        if self.bases.missing().is_some() {
+            return self.write_base(Continuity::NewChain);
+        }
+        if self.bases.last() == Some(last) {
             // An idle ensemble has this base already. Old points still go at their time.
-            self.bases.wrote(last, wall_ms());
+            self.bases.begin(last, wall_ms());
             return self.uploader.push(UploadJob::Retention);
         }
         let closed = self.segmenter.as_mut().and_then(Segmenter::close);
@@ -320,12 +335,40 @@ impl<'a> Stay<'a> {
     }
 
     async fn finish_writing(&mut self) -> Result<(), RunError> {
-        let Some(Writing { base, thread, held }) = self.writing.take() else { return Ok(()) };
+        let Some(Writing { base, thread, held, before }) = self.writing.take() else { return Ok(()) };
         let (tree, spooled) = thread.await.map_err(|error| RunError::Internal(error.to_string()))?;
         let outputs = self.learner.give_back(tree);
-        self.uploader.push(UploadJob::Base(base, self.learner.epoch(), spooled?));
-        held.into_iter().for_each(|job| self.uploader.push(job));
+        match spooled {
+            Ok(snapshot) => {
+                self.uploader.push(UploadJob::Base(base, self.learner.epoch(), snapshot));
+                held.into_iter().for_each(|job| self.uploader.push(job));
+            }
+            Err(error) => self.base_failed(base.continuity, held, before, &error),
+        }
         self.carry_out(outputs);
         Ok(())
+    }
+
+    /// The log goes on without the base, if there is an earlier one that it follows.
+    fn base_failed(
+        &mut self,
+        continuity: Continuity,
+        held: Vec<UploadJob>,
+        before: BaseSchedule,
+        error: &SpoolError,
+    ) {
+        let status = &self.uploader.shared.status;
+        status.target_errors.fetch_add(1, Ordering::Relaxed);
+        status.set_error(format!("cannot write a base to the local disk: {error}"));
+        warn!(%error, "cannot write a base to the local disk; trying again later");
+        self.bases.fail(before, wall_ms());
+        match continuity {
+            Continuity::Continues => held.into_iter().for_each(|job| self.uploader.push(job)),
+            // The next attempt begins at a later transaction.
+            Continuity::NewChain => {
+                self.segmenter = None;
+                self.bases.miss(error.to_string());
+            }
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! The thread that writes to the target. It repeats failed steps, and it stops for good when another writer
 //! has the target.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -103,15 +105,24 @@ impl Uploader {
         archive: Archive<T>,
         settings: UploadSettings,
         shared: Arc<UploadShared>,
-    ) -> Uploader {
+    ) -> Result<Uploader, RunError> {
         let (jobs, received) = channel();
         let (of_thread, sealer) = (shared.clone(), settings.sealer.clone());
         let work = move || {
-            Work { archive, settings, shared: of_thread, has_swept: false, verified_ms: wall_ms() }
-                .run(&received);
+            let shared = of_thread.clone();
+            let work =
+                Work { archive, settings, shared: of_thread, has_swept: false, verified_ms: wall_ms() };
+            // Without this thread nothing is stored any more, so that a panic must end the process.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work.run(&received))) {
+                let text = panic_text(&*panic);
+                shared.fail(RunError::Internal(format!(
+                    "the thread that writes to the target panicked: {text}"
+                )));
+            }
         };
-        let thread = std::thread::Builder::new().name("zebu-upload".to_owned()).spawn(work).ok();
-        Uploader { jobs: Some(jobs), thread, sealer, shared }
+        let thread = std::thread::Builder::new().name("zebu-upload".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| RunError::Internal(format!("cannot start a thread: {error}")))?;
+        Ok(Uploader { jobs: Some(jobs), thread: Some(thread), sealer, shared })
     }
 
     /// Adds work. The caller bounds the bytes that wait.
@@ -138,6 +149,12 @@ impl Uploader {
         }
         self.shared.take_failure().map_or(Ok(()), Err)
     }
+}
+
+/// The message of a panic.
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
 struct Work<T> {

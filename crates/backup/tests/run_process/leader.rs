@@ -1,0 +1,182 @@
+//! A leader in memory that speaks to observers as Zebu and Apache ZooKeeper do.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::sync::watch;
+use zebu_backup::core::replay::tree_options;
+use zebu_backup::run::{Ensemble, LeaderConnection};
+use zebu_proto::quorum::Packet;
+use zebu_proto::quorum::packet::LEARNER_PROTOCOL;
+use zebu_proto::quorum::packet_length::{PacketLength, packet_length};
+use zebu_proto::txn::{CreateTxn, Txn, TxnDigest, TxnEntry, TxnHeader};
+use zebu_proto::{Acl, Reader, SessionId, Zxid};
+use zebu_storage::format::snapshot::{append_node, begin_stream, end_stream};
+use zebu_tree::{Tree, WalkProgress};
+use zebu_zab::EncodedTxn;
+
+/// The time between two pings.
+const PING: Duration = Duration::from_millis(20);
+
+struct State {
+    tree: Tree,
+    log: Vec<EncodedTxn>,
+    epoch: u32,
+    /// No DIFF begins before this transaction.
+    floor: Zxid,
+    clock_ms: i64,
+    /// What is added to each digest that the leader writes.
+    digest_error: i64,
+}
+
+/// A leader. Clones are the same one.
+#[derive(Clone)]
+pub(crate) struct FakeLeader {
+    state: Arc<Mutex<State>>,
+    /// Counts commits, and in its upper half the lives of the leader: a connection ends with its life.
+    changes: watch::Sender<u64>,
+}
+
+impl FakeLeader {
+    pub(crate) fn new(epoch: u32, clock_ms: i64) -> FakeLeader {
+        let tree = Tree::new(tree_options(1));
+        let floor = Zxid::ZERO;
+        let state = State { tree, log: Vec::new(), epoch, floor, clock_ms, digest_error: 0 };
+        FakeLeader { state: Arc::new(Mutex::new(state)), changes: watch::Sender::new(0) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Commits the creation of a node.
+    pub(crate) fn commit(&self) -> Zxid {
+        let mut state = self.state();
+        let last = state.tree.last_zxid();
+        let counter = if last.epoch() == state.epoch { last.counter() + 1 } else { 1 };
+        let zxid = Zxid::new(state.epoch, counter);
+        state.clock_ms += 1;
+        let parent_cversion = state.tree.node("/").unwrap().persisted().cversion + 1;
+        let (path, acl) = (format!("/n{:x}", zxid.0).into(), Some(Acl::open().to_vec().into()));
+        let txn = Txn::Create(CreateTxn { path, data: None, acl, ephemeral: false, parent_cversion });
+        let header = TxnHeader { session: SessionId(1), cxid: 0, zxid, time_ms: state.clock_ms };
+        state.tree.apply(&header, &txn, &mut |_| ());
+        let tree_digest = state.tree.digest().wrapping_add(state.digest_error);
+        let mut bytes = Vec::new();
+        TxnEntry { header, txn, digest: Some(TxnDigest { version: 2, tree_digest }) }.encode(&mut bytes);
+        state.log.push(EncodedTxn { zxid, bytes: bytes.into() });
+        drop(state);
+        self.changes.send_modify(|changes| *changes += 1);
+        zxid
+    }
+
+    /// Ends all connections.
+    pub(crate) fn end_connections(&self) {
+        self.changes.send_modify(|changes| *changes += 1 << 32);
+    }
+
+    /// How the backup reaches this leader.
+    pub(crate) fn ensemble(&self) -> Ensemble {
+        let leader = self.clone();
+        Ensemble {
+            find: Arc::new(|| Ok(vec!["leader:2888".to_owned()])),
+            connect: Arc::new(move |_| {
+                let leader = leader.clone();
+                Box::pin(async move {
+                    let (near, far) = tokio::io::duplex(1 << 20);
+                    tokio::spawn(async move { leader.serve(far).await });
+                    Ok(Box::new(near) as Box<dyn LeaderConnection>)
+                })
+            }),
+        }
+    }
+
+    async fn serve(self, mut stream: DuplexStream) -> io::Result<()> {
+        let mut changes = self.changes.subscribe();
+        let life = *changes.borrow() >> 32;
+        let mut received = Vec::new();
+        let mut sent: Option<usize> = None;
+        loop {
+            let mut out = Vec::new();
+            if *changes.borrow_and_update() >> 32 != life {
+                return Ok(());
+            }
+            while let Some(packet) = next_packet(&mut received) {
+                self.answer(packet, &mut sent, &mut out);
+            }
+            if let Some(sent) = &mut sent {
+                let state = self.state();
+                for entry in &state.log[*sent..] {
+                    Packet::Inform { zxid: entry.zxid, entry: entry.bytes.clone() }.encode(&mut out);
+                }
+                *sent = state.log.len();
+                Packet::Ping { zxid: last(&state) }.encode(&mut out);
+            }
+            stream.write_all(&out).await?;
+            tokio::select! {
+                read = stream.read_buf(&mut received) => if read? == 0 { return Ok(()) },
+                changed = changes.changed() => if changed.is_err() { return Ok(()) },
+                () = tokio::time::sleep(PING) => {}
+            }
+        }
+    }
+
+    fn answer(&self, packet: Packet, sent: &mut Option<usize>, out: &mut Vec<u8>) {
+        let state = self.state();
+        let epoch = Zxid::new(state.epoch, 0);
+        match packet {
+            Packet::ObserverInfo { .. } => {
+                Packet::LeaderInfo { zxid: epoch, protocol: LEARNER_PROTOCOL, zebu: None }.encode(out);
+            }
+            Packet::AckEpoch { last: known, .. } => {
+                let position = state.log.iter().position(|entry| entry.zxid == known);
+                let from = position.map(|index| index + 1).or((known == state.floor).then_some(0));
+                match from {
+                    Some(from) => send_diff(&state.log[from..], state.tree.last_zxid(), out),
+                    None => send_snapshot(&state.tree, out),
+                }
+                Packet::NewLeader { zxid: epoch, config: None }.encode(out);
+            }
+            Packet::Ack { zxid } if zxid == epoch => {
+                Packet::UpToDate.encode(out);
+                // Everything up to now was part of the synchronization: no test commits during one.
+                *sent = Some(state.log.len());
+            }
+            _ => {}
+        }
+    }
+}
+
+fn last(state: &State) -> Zxid {
+    state.tree.last_zxid().max(Zxid::new(state.epoch, 0))
+}
+
+fn send_diff(entries: &[EncodedTxn], end: Zxid, out: &mut Vec<u8>) {
+    Packet::Diff { zxid: end }.encode(out);
+    for entry in entries {
+        Packet::Proposal { zxid: entry.zxid, entry: entry.bytes.clone() }.encode(out);
+        Packet::Commit { zxid: entry.zxid }.encode(out);
+    }
+}
+
+fn send_snapshot(tree: &Tree, out: &mut Vec<u8>) {
+    Packet::Snap { zxid: tree.last_zxid() }.encode(out);
+    let sessions: Vec<_> = tree.sessions().iter().map(|(&id, &timeout_ms)| (id, timeout_ms)).collect();
+    let acls: Vec<_> = tree.acl_table().map(|(id, acl)| (id, &acl[..])).collect();
+    begin_stream(sessions.into_iter(), acls.into_iter(), out);
+    let mut walker = tree.walker();
+    let walked = walker.next_slice(tree, usize::MAX, &mut |path, data, acl, stat| {
+        append_node(path, data, acl, stat, out);
+    });
+    assert_eq!(walked, WalkProgress::Done);
+    end_stream(out);
+}
+
+fn next_packet(received: &mut Vec<u8>) -> Option<Packet> {
+    let PacketLength::Complete { length } = packet_length(received, 1 << 20) else { return None };
+    let packet = Packet::decode(&mut Reader::new(&received[..length])).unwrap();
+    received.drain(..length);
+    Some(packet)
+}
