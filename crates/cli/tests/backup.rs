@@ -333,6 +333,12 @@ fn the_tools_on_a_running_backup() {
     let flaw = zebu(&["verify"], &place, &[]);
     assert_eq!(flaw.status.code(), Some(1));
     assert!(stdout(&flaw).contains("is damaged"), "{}", stdout(&flaw));
+    let manifest = place.join("manifest.json");
+    let whole = fs::read(&manifest).unwrap();
+    fs::write(&manifest, &whole[..whole.len() / 2]).unwrap();
+    let flaw = zebu(&["verify"], &place, &[]);
+    assert_eq!(flaw.status.code(), Some(1));
+    assert!(stdout(&flaw).contains("FLAW manifest.json is damaged"), "{}", stdout(&flaw));
 }
 
 #[test]

@@ -68,6 +68,9 @@ pub enum ReplayError {
         /// The next one.
         found: Zxid,
     },
+    /// The observer stopped the replay.
+    #[error("the replay was stopped")]
+    Cancelled,
     /// The rebuilt tree is not the tree that the ensemble had.
     #[error("{name}: after {zxid} the digest of the tree is {found:#x}, and the ensemble had {expected:#x}")]
     Digest {
@@ -102,6 +105,14 @@ pub struct RebuiltState {
 
 /// What a replay does with each transaction.
 pub trait ReplayObserver {
+    /// The bytes of all objects that will be read.
+    fn expect_bytes(&mut self, _bytes: u64) {}
+
+    /// Whether the replay must stop.
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+
     /// Bytes of objects that were read.
     fn read_bytes(&mut self, _bytes: u64) {}
 
@@ -144,6 +155,9 @@ struct CheckedReader<'a, R> {
 
 impl<R: Read> Read for CheckedReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.observer.is_cancelled() {
+            return Err(io::Error::other("the replay was stopped"));
+        }
         let count = match self.inner.read(buffer) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
@@ -177,6 +191,9 @@ pub fn load_base(
     } else {
         decode_base(Box::new(&mut reader), &mut restore)
     };
+    if reader.observer.is_cancelled() {
+        return Err(ReplayError::Cancelled);
+    }
     // The rest behind the snapshot belongs to the checksum too. Damage under encryption has no other sign.
     if decoded.is_ok() || is_sealed {
         let rest = io::copy(&mut reader, &mut io::sink());
@@ -240,6 +257,9 @@ fn replay_segment(
     let mut last = segment.after;
     let mut time_ms = segment.first_ms;
     loop {
+        if observer.is_cancelled() {
+            return Err(ReplayError::Cancelled);
+        }
         let item = scanner.next_entry().map_err(|error| broken(&error.to_string()))?;
         let entry = match item {
             ScanItem::Entry(entry) => entry,

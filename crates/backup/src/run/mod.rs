@@ -6,6 +6,7 @@ mod base_schedule;
 mod status;
 mod stay;
 mod upload;
+mod verifier;
 mod wire;
 
 use std::future::Future;
@@ -33,6 +34,7 @@ use base_schedule::BaseSchedule;
 pub use status::{RunStatus, StatusView};
 use stay::{Position, Stay};
 use upload::{UploadSettings, UploadShared, Uploader};
+use verifier::Verifier;
 
 /// The pauses between two attempts to join.
 const JOIN_PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -63,6 +65,18 @@ pub struct Ensemble {
     pub connect: Arc<Connect>,
 }
 
+/// Opens the target of a backup for a reader. It may block.
+pub type OpenReader = dyn Fn() -> Result<Box<dyn Target>, String> + Send + Sync;
+
+/// How a running backup is verified.
+#[derive(Clone)]
+pub struct Verification {
+    /// The time between two verifications, milliseconds.
+    pub every_ms: i64,
+    /// Opens the target for a verification.
+    pub open: Arc<OpenReader>,
+}
+
 /// The settings of a running backup.
 #[derive(Clone)]
 pub struct RunSettings {
@@ -80,8 +94,8 @@ pub struct RunSettings {
     pub base_log_bytes: u64,
     /// The time for which points must stay, milliseconds; `None` keeps all.
     pub keep_ms: Option<i64>,
-    /// The time between two verifications, milliseconds.
-    pub verify_every_ms: Option<i64>,
+    /// Proves the backup from time to time.
+    pub verification: Option<Verification>,
     /// The directory in which a base is written before it goes to the target.
     pub spool: PathBuf,
     /// The compression of bases.
@@ -156,14 +170,12 @@ pub async fn run<T: Target + 'static>(
     let opening = settings.clone();
     let opened = tokio::task::spawn_blocking(move || open(&opening, target)).await;
     let (archive, mut position) = opened.map_err(|error| RunError::Internal(error.to_string()))??;
-    let upload = UploadSettings {
-        keep_ms: settings.keep_ms,
-        verify_every_ms: settings.verify_every_ms,
-        sealer: settings.sealer.clone(),
-        hash_seed: settings.hash_seed,
-    };
+    let upload = UploadSettings { keep_ms: settings.keep_ms, sealer: settings.sealer.clone() };
     let shared = Arc::new(UploadShared::new(status.clone()));
     let uploader = Uploader::start(archive, upload, shared.clone())?;
+    let verification = settings.verification.clone();
+    let verifier = verification.map(|how| Verifier::start(how, settings.hash_seed, shared.clone()));
+    let _verifier = verifier.transpose()?;
     let mut pause = JOIN_PAUSE_MIN;
     let mut rotation = 0;
     while !*stop.borrow() && !shared.has_failed() {

@@ -15,12 +15,10 @@ use tracing::{info, warn};
 use super::status::RunStatus;
 use super::{RunError, wall_ms};
 use crate::core::archive::{Archive, ArchiveError, NewBase};
-use crate::core::replay::Unobserved;
-use crate::core::retention;
+use crate::core::retention::{self, SweepError};
 use crate::core::seal::Sealer;
 use crate::core::segment::ClosedSegment;
 use crate::core::target::{Content, Target};
-use crate::core::verify;
 use crate::spool::SpooledSnapshot;
 
 /// The pauses between two attempts.
@@ -56,9 +54,7 @@ impl UploadJob {
 #[derive(Clone)]
 pub(super) struct UploadSettings {
     pub(super) keep_ms: Option<i64>,
-    pub(super) verify_every_ms: Option<i64>,
     pub(super) sealer: Option<Arc<dyn Sealer>>,
-    pub(super) hash_seed: u64,
 }
 
 /// What the uploader shares with the stays at leaders.
@@ -110,8 +106,7 @@ impl Uploader {
         let (of_thread, sealer) = (shared.clone(), settings.sealer.clone());
         let work = move || {
             let shared = of_thread.clone();
-            let work =
-                Work { archive, settings, shared: of_thread, has_swept: false, verified_ms: wall_ms() };
+            let work = Work { archive, settings, shared: of_thread, has_swept: false };
             // Without this thread nothing is stored any more, so that a panic must end the process.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work.run(&received))) {
                 let text = panic_text(&*panic);
@@ -162,7 +157,6 @@ struct Work<T> {
     settings: UploadSettings,
     shared: Arc<UploadShared>,
     has_swept: bool,
-    verified_ms: i64,
 }
 
 impl<T: Target> Work<T> {
@@ -195,7 +189,6 @@ impl<T: Target> Work<T> {
             if let Err(error) = result {
                 return self.shared.fail(error);
             }
-            self.verify_if_due();
             self.shared.changed.notify_waiters();
         }
     }
@@ -213,11 +206,9 @@ impl<T: Target> Work<T> {
     fn remove_old(&mut self) -> Result<(), RunError> {
         if let Some(keep_ms) = self.settings.keep_ms {
             let forgotten = self.repeat(|archive| retention::forget(archive, wall_ms() - keep_ms))?;
-            self.sweep(forgotten);
-        } else if !self.has_swept {
-            self.sweep(0);
+            return self.sweep(forgotten);
         }
-        Ok(())
+        if self.has_swept { Ok(()) } else { self.sweep(0) }
     }
 
     fn store_segments(&mut self, batch: &[ClosedSegment], epoch: u32) -> Result<(), RunError> {
@@ -232,43 +223,22 @@ impl<T: Target> Work<T> {
         }
         let since_ms = if left == 0 { 0 } else { wall_ms() };
         status.waiting_since_ms.store(since_ms, Ordering::Relaxed);
-        if !self.has_swept {
-            self.sweep(0);
-        }
-        Ok(())
+        if self.has_swept { Ok(()) } else { self.sweep(0) }
     }
 
-    /// Objects of crashed runs are harmless, so that a failure here is only reported.
-    fn sweep(&mut self, forgotten: u64) {
+    /// Objects of crashed runs are harmless, so that a failure here is only reported, unless another process
+    /// writes to the target.
+    fn sweep(&mut self, forgotten: u64) -> Result<(), RunError> {
         self.has_swept = true;
-        match retention::sweep(&self.archive) {
+        match retention::sweep(&mut self.archive) {
             Ok(0) => {}
             Ok(objects) => {
                 info!(bases = forgotten, objects, "removed what is too old or was left by a crash")
             }
+            Err(SweepError::Archive(error @ ArchiveError::Superseded { .. })) => return Err(error.into()),
             Err(error) => warn!(%error, "old objects were not removed; the next base tries again"),
         }
-    }
-
-    fn verify_if_due(&mut self) {
-        let Some(every_ms) = self.settings.verify_every_ms else { return };
-        if wall_ms() - self.verified_ms < every_ms {
-            return;
-        }
-        self.verified_ms = wall_ms();
-        let (target, manifest) = (self.archive.target(), self.archive.manifest());
-        let status = &self.shared.status;
-        match verify::verify(target, manifest, self.settings.hash_seed, &mut Unobserved, |_| ()) {
-            Ok(()) => {
-                status.verifications.fetch_add(1, Ordering::Relaxed);
-                info!(generation = manifest.generation, "verified the backup");
-            }
-            Err(error) => {
-                status.failed_verifications.fetch_add(1, Ordering::Relaxed);
-                status.set_error(error.to_string());
-                warn!(%error, "the backup is not proven; start zebu backup run with --new-base");
-            }
-        }
+        Ok(())
     }
 
     fn repeat<R>(

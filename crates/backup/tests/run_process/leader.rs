@@ -97,21 +97,21 @@ impl FakeLeader {
         let mut changes = self.changes.subscribe();
         let life = *changes.borrow() >> 32;
         let mut received = Vec::new();
-        let mut sent: Option<usize> = None;
+        let mut progress = Progress::default();
         loop {
             let mut out = Vec::new();
             if *changes.borrow_and_update() >> 32 != life {
                 return Ok(());
             }
             while let Some(packet) = next_packet(&mut received) {
-                self.answer(packet, &mut sent, &mut out);
+                self.answer(packet, &mut progress, &mut out);
             }
-            if let Some(sent) = &mut sent {
+            if progress.is_synchronized {
                 let state = self.state();
-                for entry in &state.log[*sent..] {
+                for entry in &state.log[progress.sent..] {
                     Packet::Inform { zxid: entry.zxid, entry: entry.bytes.clone() }.encode(&mut out);
                 }
-                *sent = state.log.len();
+                progress.sent = state.log.len();
                 Packet::Ping { zxid: last(&state) }.encode(&mut out);
             }
             stream.write_all(&out).await?;
@@ -123,7 +123,7 @@ impl FakeLeader {
         }
     }
 
-    fn answer(&self, packet: Packet, sent: &mut Option<usize>, out: &mut Vec<u8>) {
+    fn answer(&self, packet: Packet, progress: &mut Progress, out: &mut Vec<u8>) {
         let state = self.state();
         let epoch = Zxid::new(state.epoch, 0);
         match packet {
@@ -137,16 +137,24 @@ impl FakeLeader {
                     Some(from) => send_diff(&state.log[from..], state.tree.last_zxid(), out),
                     None => send_snapshot(&state.tree, out),
                 }
+                progress.sent = state.log.len();
                 Packet::NewLeader { zxid: epoch, config: None }.encode(out);
             }
             Packet::Ack { zxid } if zxid == epoch => {
                 Packet::UpToDate.encode(out);
-                // Everything up to now was part of the synchronization: no test commits during one.
-                *sent = Some(state.log.len());
+                progress.is_synchronized = true;
             }
             _ => {}
         }
     }
+}
+
+/// What one observer has.
+#[derive(Default)]
+struct Progress {
+    is_synchronized: bool,
+    /// Entries of the log that it was sent.
+    sent: usize,
 }
 
 fn last(state: &State) -> Zxid {

@@ -5,3 +5,4 @@
 mod failures;
 mod leader;
 mod running;
+mod verification;

@@ -45,7 +45,7 @@ pub(crate) fn settings(run: &str, spool: &TempDir) -> RunSettings {
         base_every_ms: i64::MAX,
         base_log_bytes: u64::MAX,
         keep_ms: None,
-        verify_every_ms: None,
+        verification: None,
         spool: spool.path().to_owned(),
         compression: Compression::Plain,
         sealer: None,

@@ -25,6 +25,10 @@ impl BytesRead {
 }
 
 impl ReplayObserver for BytesRead {
+    fn expect_bytes(&mut self, bytes: u64) {
+        self.bar.set_length(bytes);
+    }
+
     fn read_bytes(&mut self, bytes: u64) {
         self.bar.inc(bytes);
     }

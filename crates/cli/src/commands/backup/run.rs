@@ -12,7 +12,9 @@ use zebu_backup::core::learner_settings::LearnerSettings;
 use zebu_backup::core::seal::Sealer;
 use zebu_backup::core::segment::SegmentLimits;
 use zebu_backup::encryption::Recipients;
-use zebu_backup::run::{Ensemble, LeaderConnection, RunBegin, RunSettings, RunStatus, run, wall_ms};
+use zebu_backup::run::{
+    Ensemble, LeaderConnection, RunBegin, RunSettings, RunStatus, Verification, run, wall_ms,
+};
 use zebu_proto::ServerId;
 use zebu_server::QuorumDialer;
 use zebu_storage::Compression;
@@ -187,13 +189,26 @@ impl Run {
             base_every_ms: milliseconds(self.base_every),
             base_log_bytes: self.base_log,
             keep_ms: self.keep.map(milliseconds),
-            verify_every_ms: self.verify_every.map(milliseconds),
+            verification: self.verification(),
             spool: spool.path().to_owned(),
             compression: Compression::Snappy,
             sealer: keys.map(|keys| Arc::new(keys) as Arc<dyn Sealer>),
             hash_seed: random,
             begin: if self.new_base { RunBegin::NewBase } else { RunBegin::Continue },
         })
+    }
+
+    /// A verification opens the place itself, so that it does not wait for the upload, nor the upload for it.
+    fn verification(&self) -> Option<Verification> {
+        let every_ms = milliseconds(self.verify_every?);
+        let (place, access) = (self.to.clone(), self.access.clone());
+        let open = Arc::new(move || {
+            place.open_for_reader(&access).map_err(|failure| match failure {
+                Failure::Text(text) => text,
+                Failure::ReaderLeft => String::new(),
+            })
+        });
+        Some(Verification { every_ms, open })
     }
 
     fn ensemble(&self, protection: Protection, dialer: Arc<QuorumDialer>) -> Ensemble {
