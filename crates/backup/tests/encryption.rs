@@ -50,6 +50,7 @@ fn backup(keys: &Keys) -> (MemoryTarget, Base) {
     let base = NewBase {
         zxid: tree.last_zxid(),
         time_ms: 1,
+        local_time: false,
         nodes: tree.node_count() as u64,
         digest: tree.digest(),
         compression: Compression::Snappy,
@@ -93,6 +94,7 @@ fn a_base_that_was_written_again_stays_readable() {
         let again = NewBase {
             zxid: base.zxid,
             time_ms: 1,
+            local_time: false,
             nodes: base.nodes,
             digest: base.digest,
             compression: Compression::Snappy,

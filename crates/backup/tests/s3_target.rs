@@ -47,7 +47,15 @@ fn archive(store: &S3Store, run: &str) -> Archive<S3Target> {
 
 fn base(zxid: i64, continuity: Continuity) -> NewBase {
     let compression = Compression::Plain;
-    NewBase { zxid: Zxid(zxid), time_ms: zxid, nodes: 1, digest: 0, compression, continuity }
+    NewBase {
+        zxid: Zxid(zxid),
+        time_ms: zxid,
+        local_time: false,
+        nodes: 1,
+        digest: 0,
+        compression,
+        continuity,
+    }
 }
 
 fn segment(after: i64, last: i64) -> ClosedSegment {

@@ -59,6 +59,8 @@ pub struct NewBase {
     pub zxid: Zxid,
     /// Its time, milliseconds since 1970.
     pub time_ms: i64,
+    /// Whether the time is that of the backup's clock.
+    pub local_time: bool,
     /// The number of nodes.
     pub nodes: u64,
     /// The digest of the tree.
@@ -139,8 +141,18 @@ impl<T: Target> Archive<T> {
             }
             let time_ms = end.map_or(new.time_ms, |end| end.time_ms.max(new.time_ms));
             let (name, sha256) = (name.clone(), sha256.clone());
-            let (zxid, nodes, digest) = (new.zxid, new.nodes, new.digest);
-            manifest.bases.push(Base { name, chain, zxid, time_ms, bytes, sha256, nodes, digest });
+            let NewBase { zxid, nodes, digest, local_time, .. } = new;
+            manifest.bases.push(Base {
+                name,
+                chain,
+                zxid,
+                time_ms,
+                bytes,
+                sha256,
+                nodes,
+                digest,
+                local_time,
+            });
             manifest.highest_epoch = manifest.highest_epoch.max(epoch).max(zxid.epoch());
             Ok(())
         })
@@ -189,6 +201,7 @@ impl<T: Target> Archive<T> {
                 if manifest.segments.iter().any(|known| known.name == row.name) {
                     continue;
                 }
+                manifest.correct_base_time(row.first_ms);
                 let end = manifest.end().ok_or(ArchiveError::NoBase)?;
                 if row.after != end.zxid {
                     return Err(ArchiveError::Hole { after: row.after, end: end.zxid });

@@ -21,6 +21,8 @@ pub(super) struct BaseSchedule {
     not_before_ms: i64,
     /// Why the first base of the present history is missing. No log can be stored without it.
     missing: Option<String>,
+    /// Since when it is missing, milliseconds since 1970.
+    missing_since_ms: Option<i64>,
 }
 
 impl BaseSchedule {
@@ -58,8 +60,14 @@ impl BaseSchedule {
     }
 
     /// The failed base was the first one of its history.
-    pub(super) fn miss(&mut self, reason: String) {
+    pub(super) fn miss(&mut self, reason: String, now_ms: i64) {
         self.missing = Some(reason);
+        self.missing_since_ms.get_or_insert(now_ms);
+    }
+
+    /// Since when the first base of the present history is missing, milliseconds since 1970.
+    pub(super) fn missing_since_ms(&self) -> Option<i64> {
+        self.missing_since_ms
     }
 }
 
@@ -87,7 +95,7 @@ mod tests {
         // A history without its base is due, however little log there is.
         let before = bases.begin(Zxid(3), now_ms);
         bases.fail(before, now_ms);
-        bases.miss("full".to_owned());
+        bases.miss("full".to_owned(), now_ms);
         assert!(bases.is_due(now_ms + 8000, i64::MAX, u64::MAX));
         bases.begin(Zxid(3), now_ms);
         assert!(bases.missing().is_none() && !bases.is_due(now_ms, 1, 1));

@@ -3,6 +3,7 @@
 //! then sends what it missed.
 
 mod base_schedule;
+mod position;
 mod status;
 mod stay;
 mod upload;
@@ -15,7 +16,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
@@ -31,8 +32,9 @@ use crate::core::seal::{Sealer, Sealing};
 use crate::core::segment::{SegmentLimits, Segmenter};
 use crate::core::target::Target;
 use base_schedule::BaseSchedule;
+use position::Position;
 pub use status::{RunStatus, StatusView};
-use stay::{Position, Stay};
+use stay::Stay;
 use upload::{UploadSettings, UploadShared, Uploader};
 use verifier::Verifier;
 
@@ -176,8 +178,13 @@ pub async fn run<T: Target + 'static>(
     let verification = settings.verification.clone();
     let verifier = verification.map(|how| Verifier::start(how, settings.hash_seed, shared.clone()));
     let _verifier = verifier.transpose()?;
+    if let Some(last) = position.state.as_ref().map(|state| state.tree.last_zxid()) {
+        status.received_zxid.store(last.0, Ordering::Relaxed);
+        status.stored_zxid.store(last.0, Ordering::Relaxed);
+    }
     let mut pause = JOIN_PAUSE_MIN;
     let mut rotation = 0;
+    let mut earlier_since: Option<Instant> = None;
     while !*stop.borrow() && !shared.has_failed() {
         wait_for_room(&settings, &shared, &mut stop).await;
         let Some((address, connection)) = connect(&ensemble, &mut rotation, &status).await else {
@@ -192,6 +199,15 @@ pub async fn run<T: Target + 'static>(
         status.rejoins.fetch_add(1, Ordering::Relaxed);
         pause = if end.was_synchronized { JOIN_PAUSE_MIN } else { (pause * 2).min(JOIN_PAUSE_MAX) };
         warn!(reason = %end.reason, "the stay at the leader is over");
+        if !end.is_earlier_epoch {
+            earlier_since = None;
+        } else if earlier_since.get_or_insert_with(Instant::now).elapsed() >= silence_max(&settings.learner) {
+            warn!("the ensemble has lost its data, or was set back; a new history begins");
+            let epoch = position.epoch();
+            if let Some(last) = position.give_up() {
+                uploader.push(upload::UploadJob::Segment(last, epoch));
+            }
+        }
         pause_or_stop(pause, &mut stop, &shared).await;
     }
     let (epoch, missing_base) = (position.epoch(), position.missing_base());
@@ -203,6 +219,11 @@ pub async fn run<T: Target + 'static>(
     missing_base.map_or(Ok(()), |reason| Err(RunError::NoBase(reason)))
 }
 
+/// How long a leader of the past can go on without its quorum.
+fn silence_max(learner: &LearnerSettings) -> Duration {
+    Duration::from_millis(learner.tick_ms.saturating_mul(learner.sync_limit).max(0).unsigned_abs())
+}
+
 /// Opens the target and loads the state at the end of the backup.
 fn open<T: Target>(settings: &RunSettings, target: T) -> Result<(Archive<T>, Position), RunError> {
     let archive = Archive::open(target, settings.run.clone())?;
@@ -212,7 +233,7 @@ fn open<T: Target>(settings: &RunSettings, target: T) -> Result<(Archive<T>, Pos
         return Err(RunError::Unsealed);
     }
     let Some(end) = archive.end().filter(|_| settings.begin == RunBegin::Continue) else {
-        return Ok((archive, Position::unknown()));
+        return Ok((archive, Position::default()));
     };
     let segments = all_segments(archive.target(), manifest)?;
     let plan =
@@ -223,7 +244,9 @@ fn open<T: Target>(settings: &RunSettings, target: T) -> Result<(Archive<T>, Pos
         return Err(RunError::Damaged(text));
     }
     info!(zxid = %end.zxid, nodes = state.tree.node_count(), "continuing behind the end of the backup");
-    let segmenter = Segmenter::new(settings.segments, end.zxid, end.time_ms);
+    // The time of a base by the clock of this machine is no limit for those of the leaders.
+    let is_local = manifest.bases.last().is_some_and(|base| base.local_time);
+    let segmenter = Segmenter::new(settings.segments, end.zxid, if is_local { 0 } else { end.time_ms });
     let exact = ExactState { tree: state.tree, epoch: manifest.highest_epoch };
     let log_bytes = plan.segments.iter().map(|segment| segment.bytes).sum();
     let bases = BaseSchedule::behind(plan.base.zxid, plan.base.time_ms, log_bytes);

@@ -12,12 +12,14 @@ use zebu_tree::Tree;
 use zebu_zab::EncodedTxn;
 
 use super::base_schedule::BaseSchedule;
+use super::position::Position;
 use super::upload::{UploadJob, Uploader};
 use super::wire::LeaderStream;
 use super::{LeaderConnection, RunError, RunSettings, wall_ms};
 use crate::core::archive::{Continuity, NewBase};
-use crate::core::learner::{BackupLearner, ExactState, LearnerInput, LearnerOutput, StayEnd};
+use crate::core::learner::{BackupLearner, LearnerInput, LearnerOutput};
 use crate::core::segment::{ClosedSegment, Segmenter};
+use crate::core::stay_end::{OtherHistory, StayEnd};
 use crate::spool::{SpoolError, SpooledSnapshot, spool};
 
 /// Bytes of transactions that may wait while a base is written. Above it, the link is not read.
@@ -26,44 +28,12 @@ const WAITING_MAX: usize = 64 << 20;
 /// The longest wait for an event.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Where the backup is in the history.
-pub(super) struct Position {
-    state: Option<ExactState>,
-    segmenter: Option<Segmenter>,
-    bases: BaseSchedule,
-}
-
-impl Position {
-    /// Before the first base.
-    pub(super) fn unknown() -> Position {
-        Position { state: None, segmenter: None, bases: BaseSchedule::default() }
-    }
-
-    /// Behind the end of a backup.
-    pub(super) fn known(state: ExactState, segmenter: Segmenter, bases: BaseSchedule) -> Position {
-        Position { state: Some(state), segmenter: Some(segmenter), bases }
-    }
-
-    /// The highest epoch that was seen.
-    pub(super) fn epoch(&self) -> u32 {
-        self.state.as_ref().map_or(0, |state| state.epoch)
-    }
-
-    /// Why the first base of the present history is missing.
-    pub(super) fn missing_base(&self) -> Option<String> {
-        self.bases.missing().cloned()
-    }
-
-    /// Closes the open segment, at the end of the process.
-    pub(super) fn close(mut self) -> Option<ClosedSegment> {
-        self.segmenter.as_mut().and_then(Segmenter::close)
-    }
-}
-
 /// How a stay ended.
 pub(super) struct EndOfStay {
     pub(super) reason: String,
     pub(super) was_synchronized: bool,
+    /// Whether the leader's epoch is below that of the backup.
+    pub(super) is_earlier_epoch: bool,
 }
 
 /// A base that is being written to the local disk.
@@ -88,8 +58,9 @@ pub(super) struct Stay<'a> {
     address: String,
     out: Vec<u8>,
     was_synchronized: bool,
-    /// Whether a history was known when the stay began.
-    had_history: bool,
+    is_earlier_epoch: bool,
+    /// Whether a whole state would begin another chain because of a hole.
+    has_history: bool,
     end: Option<String>,
 }
 
@@ -100,14 +71,13 @@ impl<'a> Stay<'a> {
         position: Position,
         address: String,
     ) -> Stay<'a> {
-        let Position { state, segmenter, bases } = position;
+        let Position { state, segmenter, bases, wrong_digest, has_history } = position;
         // The connection is there already, so that the request for it needs no answer.
-        let (learner, _) = BackupLearner::new(settings.learner, state, 0);
+        let (learner, _) = BackupLearner::new(settings.learner, state, wrong_digest, 0);
         Stay {
             settings,
             uploader,
             learner,
-            had_history: segmenter.is_some(),
             segmenter,
             bases,
             writing: None,
@@ -115,6 +85,8 @@ impl<'a> Stay<'a> {
             address,
             out: Vec::new(),
             was_synchronized: false,
+            is_earlier_epoch: false,
+            has_history,
             end: None,
         }
     }
@@ -148,18 +120,26 @@ impl<'a> Stay<'a> {
             self.do_due_work().await?;
         }
         self.finish_writing().await?;
-        let reason = self.end.take().unwrap_or_default();
-        let end = EndOfStay { reason, was_synchronized: self.was_synchronized };
-        let epoch = self.learner.epoch();
+        self.note_unsent();
+        Ok(self.into_position())
+    }
+
+    fn into_position(mut self) -> (EndOfStay, Position) {
+        let end = EndOfStay {
+            reason: self.end.take().unwrap_or_default(),
+            was_synchronized: self.was_synchronized,
+            is_earlier_epoch: self.is_earlier_epoch,
+        };
+        let (epoch, wrong_digest) = (self.learner.epoch(), self.learner.wrong_digest());
         let state = self.learner.into_state();
-        let mut segmenter = self.segmenter;
-        if state.is_none()
-            && let Some(last) = segmenter.as_mut().and_then(Segmenter::close)
+        let (segmenter, bases, has_history) = (self.segmenter, self.bases, self.has_history);
+        let mut position = Position { state, segmenter, bases, wrong_digest, has_history };
+        if position.state.is_none()
+            && let Some(last) = position.give_up()
         {
             self.uploader.push(UploadJob::Segment(last, epoch));
         }
-        let segmenter = segmenter.filter(|_| state.is_some());
-        Ok((end, Position { state, segmenter, bases: self.bases }))
+        (end, position)
     }
 
     fn now_ms(&self) -> i64 {
@@ -217,14 +197,28 @@ impl<'a> Stay<'a> {
                     info!(leader = %self.address, epoch = self.learner.epoch(), "synchronized with the leader");
                 }
                 LearnerOutput::DigestMismatch { zxid } => {
+                    self.uploader.shared.suspend_retention();
                     self.uploader.shared.status.digest_mismatches.fetch_add(1, Ordering::Relaxed);
                     warn!(%zxid, "the tree of the backup differs from the tree of the ensemble");
                 }
                 LearnerOutput::Ended(StayEnd::Closed { reason }) => {
                     self.end.get_or_insert(reason);
                 }
-                LearnerOutput::Ended(StayEnd::OtherHistory) => {
+                LearnerOutput::Ended(StayEnd::OtherHistory(OtherHistory::SetBack)) => {
                     let reason = "the ensemble has another history; a new base follows".to_owned();
+                    self.end.get_or_insert(reason);
+                }
+                LearnerOutput::Ended(StayEnd::OtherHistory(OtherHistory::Digest(zxid))) => {
+                    let reason = format!("the digest after {zxid} is another one; a new base follows");
+                    self.end.get_or_insert(reason);
+                }
+                LearnerOutput::Ended(StayEnd::EarlierEpoch { leader, known }) => {
+                    self.is_earlier_epoch = true;
+                    let reason = format!(
+                        "the leader has epoch {leader}, and the backup has seen epoch {known}: it is a leader \
+                         of the past, or the ensemble has lost its data"
+                    );
+                    self.uploader.shared.status.set_error(reason.clone());
                     self.end.get_or_insert(reason);
                 }
             }
@@ -236,10 +230,7 @@ impl<'a> Stay<'a> {
         status.received_zxid.store(entry.zxid.0, Ordering::Relaxed);
         // Without a segmenter the history has no base yet, which will contain the transaction.
         let Some(segmenter) = &mut self.segmenter else { return };
-        let now_ms = wall_ms();
-        let waits = &status.waiting_since_ms;
-        let _ = waits.compare_exchange(0, now_ms, Ordering::Relaxed, Ordering::Relaxed);
-        let closed = segmenter.append(entry.zxid, time_ms, &entry.bytes, now_ms);
+        let closed = segmenter.append(entry.zxid, time_ms, &entry.bytes, wall_ms());
         self.store(closed);
     }
 
@@ -247,13 +238,13 @@ impl<'a> Stay<'a> {
     fn begin_history(&mut self) {
         let old = self.segmenter.as_mut().and_then(Segmenter::close);
         self.store(old);
-        if self.had_history {
+        if self.has_history {
             self.uploader.shared.status.new_chains.fetch_add(1, Ordering::Relaxed);
             warn!(
                 "the leader could not send what was missed; the backup has a hole and begins a new history"
             );
         }
-        self.had_history = true;
+        self.has_history = true;
         self.write_base(Continuity::NewChain);
     }
 
@@ -261,17 +252,21 @@ impl<'a> Stay<'a> {
         let Some(tree) = self.learner.lend() else { return };
         let zxid = tree.last_zxid();
         let known_ms = self.segmenter.as_ref().map_or(0, Segmenter::time_ms);
-        let time_ms = match continuity {
-            Continuity::Continues => known_ms,
-            Continuity::NewChain => known_ms.max(wall_ms()),
+        let local_time = continuity == Continuity::NewChain && self.learner.time_ms().is_none();
+        let time_ms = match (continuity, self.learner.time_ms()) {
+            (Continuity::Continues, _) => known_ms,
+            (Continuity::NewChain, Some(time_ms)) => known_ms.max(time_ms),
+            // No transaction has told the leader's clock yet; the first one behind the base does.
+            (Continuity::NewChain, None) => known_ms.max(wall_ms()),
         };
         if continuity == Continuity::NewChain {
-            self.segmenter = Some(Segmenter::new(self.settings.segments, zxid, time_ms));
+            let floor_ms = if local_time { known_ms } else { time_ms };
+            self.segmenter = Some(Segmenter::new(self.settings.segments, zxid, floor_ms));
             self.uploader.shared.status.received_zxid.store(zxid.0, Ordering::Relaxed);
         }
         let (nodes, digest) = (tree.node_count() as u64, tree.digest());
         let compression = self.settings.compression;
-        let base = NewBase { zxid, time_ms, nodes, digest, compression, continuity };
+        let base = NewBase { zxid, time_ms, local_time, nodes, digest, compression, continuity };
         let (directory, sealer) = (self.settings.spool.clone(), self.settings.sealer.clone());
         let thread = tokio::task::spawn_blocking(move || {
             let spooled = spool(&tree, &directory, compression, sealer.as_deref());
@@ -302,6 +297,7 @@ impl<'a> Stay<'a> {
         let due = self.segmenter.as_mut().and_then(|segmenter| segmenter.close_if_due(wall_ms()));
         self.store(due);
         self.write_due_base();
+        self.note_unsent();
         let shared = &self.uploader.shared;
         let held: u64 = self.writing.iter().flat_map(|writing| &writing.held).map(UploadJob::bytes).sum();
         if shared.status.waiting_bytes.load(Ordering::Relaxed) + held >= self.settings.buffer_bytes {
@@ -311,6 +307,15 @@ impl<'a> Stay<'a> {
             self.end = Some("the target cannot be written".to_owned());
         }
         Ok(())
+    }
+
+    /// Notes since when transactions wait that the uploader does not have.
+    fn note_unsent(&self) {
+        let mut held = self.writing.iter().flat_map(|writing| &writing.held).filter_map(UploadJob::since_ms);
+        let since_ms = held.next().or_else(|| self.segmenter.as_ref().and_then(Segmenter::since_ms));
+        // Without its first base the whole history waits.
+        let since_ms = self.bases.missing_since_ms().or(since_ms);
+        self.uploader.shared.status.unsent_since_ms.store(since_ms.unwrap_or(0), Ordering::Relaxed);
     }
 
     fn write_due_base(&mut self) {
@@ -367,7 +372,7 @@ impl<'a> Stay<'a> {
             // The next attempt begins at a later transaction.
             Continuity::NewChain => {
                 self.segmenter = None;
-                self.bases.miss(error.to_string());
+                self.bases.miss(error.to_string(), wall_ms());
             }
         }
     }

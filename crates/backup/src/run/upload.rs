@@ -48,6 +48,14 @@ impl UploadJob {
             UploadJob::Base(..) | UploadJob::Retention => 0,
         }
     }
+
+    /// When its first transaction came, milliseconds since 1970.
+    pub(super) fn since_ms(&self) -> Option<i64> {
+        match self {
+            UploadJob::Segment(segment, _) => Some(segment.since_ms),
+            UploadJob::Base(..) | UploadJob::Retention => None,
+        }
+    }
 }
 
 /// Settings of the uploader.
@@ -65,12 +73,28 @@ pub(super) struct UploadShared {
     pub(super) changed: Notify,
     failure: Mutex<Option<RunError>>,
     is_stopping: AtomicBool,
+    is_retention_suspended: AtomicBool,
 }
 
 impl UploadShared {
     pub(super) fn new(status: Arc<RunStatus>) -> UploadShared {
-        let (failure, is_stopping) = (Mutex::new(None), AtomicBool::new(false));
-        UploadShared { status, changed: Notify::new(), failure, is_stopping }
+        UploadShared {
+            status,
+            changed: Notify::new(),
+            failure: Mutex::new(None),
+            is_stopping: AtomicBool::new(false),
+            is_retention_suspended: AtomicBool::new(false),
+        }
+    }
+
+    /// Keeps all points, because newer ones may be wrong.
+    pub(super) fn suspend_retention(&self) {
+        self.is_retention_suspended.store(true, Ordering::Relaxed);
+    }
+
+    /// The whole backup was proven.
+    pub(super) fn resume_retention(&self) {
+        self.is_retention_suspended.store(false, Ordering::Relaxed);
     }
 
     pub(super) fn has_failed(&self) -> bool {
@@ -129,6 +153,7 @@ impl Uploader {
         }
         let status = &self.shared.status;
         status.waiting_bytes.fetch_add(job.bytes(), Ordering::Relaxed);
+        status.waiting_since_ms().extend(job.since_ms());
         if let Some(jobs) = &self.jobs {
             // A thread that has ended left its failure.
             let _ = jobs.send(job);
@@ -205,6 +230,10 @@ impl<T: Target> Work<T> {
 
     fn remove_old(&mut self) -> Result<(), RunError> {
         if let Some(keep_ms) = self.settings.keep_ms {
+            if self.shared.is_retention_suspended.load(Ordering::Relaxed) {
+                warn!("nothing is removed until the whole backup is proven, because a part of it was wrong");
+                return Ok(());
+            }
             let forgotten = self.repeat(|archive| retention::forget(archive, wall_ms() - keep_ms))?;
             return self.sweep(forgotten);
         }
@@ -217,12 +246,14 @@ impl<T: Target> Work<T> {
         let status = &self.shared.status;
         status.segments.fetch_add(batch.len() as u64, Ordering::Relaxed);
         status.stored_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let left = status.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed).saturating_sub(bytes);
+        status.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let mut waiting = status.waiting_since_ms();
+        let stored = batch.len().min(waiting.len());
+        waiting.drain(..stored);
+        drop(waiting);
         if let Some(last) = batch.last() {
             status.stored_zxid.store(last.last.0, Ordering::Relaxed);
         }
-        let since_ms = if left == 0 { 0 } else { wall_ms() };
-        status.waiting_since_ms.store(since_ms, Ordering::Relaxed);
         if self.has_swept { Ok(()) } else { self.sweep(0) }
     }
 

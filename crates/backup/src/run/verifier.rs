@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
-use super::status::RunStatus;
 use super::upload::UploadShared;
 use super::{RunError, Verification};
 use crate::core::replay::ReplayObserver;
@@ -63,7 +62,7 @@ impl Verifier {
         let every = Duration::from_millis(u64::try_from(verification.every_ms).unwrap_or(0));
         let work = move || {
             while !of_thread.wait(every) {
-                verify(&verification, hash_seed, &of_thread, &shared.status);
+                verify(&verification, hash_seed, &of_thread, &shared);
             }
         };
         let thread = std::thread::Builder::new().name("zebu-verify".to_owned()).spawn(work);
@@ -78,7 +77,8 @@ impl Drop for Verifier {
     }
 }
 
-fn verify(verification: &Verification, hash_seed: u64, stop: &StopSignal, status: &RunStatus) {
+fn verify(verification: &Verification, hash_seed: u64, stop: &StopSignal, shared: &UploadShared) {
+    let status = &shared.status;
     let target = match (verification.open)() {
         Ok(target) => target,
         Err(error) => return warn!(%error, "the backup cannot be verified; trying again later"),
@@ -92,10 +92,12 @@ fn verify(verification: &Verification, hash_seed: u64, stop: &StopSignal, status
     match prove(&target, hash_seed, &mut Cancellable(stop), report) {
         _ if stop.is_set.load(Ordering::Relaxed) => {}
         Ok(0) => {
+            shared.resume_retention();
             status.verifications.fetch_add(1, Ordering::Relaxed);
             info!(bases = parts, "verified the backup");
         }
         Ok(_) => {
+            shared.suspend_retention();
             for error in flaws {
                 warn!(%error, "the backup is not proven; start zebu backup run with --new-base");
                 status.set_error(error);

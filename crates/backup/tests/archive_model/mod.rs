@@ -96,6 +96,7 @@ impl Writer {
         let new = NewBase {
             zxid,
             time_ms: zxid.0 * 10,
+            local_time: false,
             nodes: tree.node_count() as u64,
             digest: tree.digest(),
             compression: Compression::Snappy,

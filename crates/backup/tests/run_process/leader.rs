@@ -72,6 +72,43 @@ impl FakeLeader {
         zxid
     }
 
+    /// The digests that the leader writes from now on are wrong by this number.
+    pub(crate) fn write_digests_wrong_by(&self, error: i64) {
+        self.state().digest_error = error;
+    }
+
+    /// The clock of the leader, milliseconds since 1970.
+    pub(crate) fn clock_ms(&self) -> i64 {
+        self.state().clock_ms
+    }
+
+    /// Ends all connections. Meanwhile a transaction is committed that the next leader has in no log, so that
+    /// it sends a whole state.
+    pub(crate) fn lose_log_while_away(&self) {
+        self.end_connections();
+        self.state().epoch += 1;
+        self.commit();
+        let mut state = self.state();
+        state.floor = state.tree.last_zxid();
+        state.log.clear();
+        drop(state);
+        self.end_connections();
+    }
+
+    /// Ends all connections. The next leader has lost everything, epochs too.
+    pub(crate) fn restart_empty(&self, epoch: u32) {
+        let clock_ms = self.clock_ms();
+        *self.state() = State {
+            tree: Tree::new(tree_options(1)),
+            log: Vec::new(),
+            epoch,
+            floor: Zxid::ZERO,
+            clock_ms,
+            digest_error: 0,
+        };
+        self.end_connections();
+    }
+
     /// Ends all connections.
     pub(crate) fn end_connections(&self) {
         self.changes.send_modify(|changes| *changes += 1 << 32);

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
 mod failures;
+mod gate;
+mod histories;
 mod leader;
 mod running;
 mod verification;
