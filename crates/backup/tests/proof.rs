@@ -8,11 +8,13 @@ use archive_model::{Ensemble, Pause, PausedTarget, SEED, Writer, ensemble, finis
 use zebu_backup::core::archive::{Archive, Continuity};
 use zebu_backup::core::manifest::PAGE_SEGMENTS;
 use zebu_backup::core::memory::MemoryTarget;
-use zebu_backup::core::replay::Unobserved;
+use zebu_backup::core::plan::{Point, plan};
+use zebu_backup::core::replay::{ReplayError, ReplayObserver, Unobserved, rebuild};
 use zebu_backup::core::retention;
 use zebu_backup::core::target::{MANIFEST, Target};
 use zebu_backup::core::verify::{Finding, ProofError, prove};
 use zebu_proto::Zxid;
+use zebu_proto::txn::{TxnDigest, TxnEntry};
 
 /// Proves a target, and returns its flaws.
 fn flaws(target: &impl Target) -> Vec<String> {
@@ -92,4 +94,41 @@ fn retention_during_a_proof_is_no_flaw() {
         target.delete(&manifest.bases[1].name).unwrap();
         assert_eq!(flaws(&target).len(), 1);
     }
+}
+
+/// Counts wrong digests, and goes on.
+struct Lenient(Vec<String>);
+
+impl ReplayObserver for Lenient {
+    fn goes_on_after(&mut self, wrong_digest: &ReplayError) -> bool {
+        self.0.push(wrong_digest.to_string());
+        true
+    }
+}
+
+#[test]
+fn a_history_with_wrong_digests_can_be_restored_on_request() {
+    let mut ensemble = Ensemble::new();
+    (1..=10).for_each(|counter| ensemble.write(Zxid::new(1, counter)));
+    // The digest of transaction 8 is that of another tree, and all else is right.
+    let log = &mut ensemble.log[7].2;
+    let mut entry = TxnEntry::decode(log).unwrap();
+    entry.digest = entry.digest.map(|digest| TxnDigest { tree_digest: digest.tree_digest ^ 1, ..digest });
+    log.clear();
+    entry.encode(log);
+    let target = MemoryTarget::new();
+    let mut begin = Ensemble::new();
+    begin.write(Zxid::new(1, 1));
+    let mut writer = Writer::open(&target, "run").unwrap();
+    writer.base(&begin.tree, Continuity::NewChain).unwrap();
+    writer.follow(&ensemble, 5).unwrap();
+    let manifest = writer.archive.manifest();
+    let plan = plan(manifest, &manifest.segments, Point::Latest).unwrap();
+    let refused = rebuild(&target, &plan, SEED, &mut Unobserved).unwrap_err();
+    assert!(matches!(refused, ReplayError::Digest { .. }), "{refused}");
+    let mut lenient = Lenient(Vec::new());
+    let state = rebuild(&target, &plan, SEED, &mut lenient).unwrap();
+    assert_eq!((state.tree.last_zxid(), state.tree.digest()), (Zxid::new(1, 10), ensemble.tree.digest()));
+    assert_eq!(lenient.0.len(), 1);
+    assert!(lenient.0[0].contains("0x100000008"), "{:?}", lenient.0);
 }

@@ -112,7 +112,7 @@ fn objects_of_all_lengths_and_pages_of_names() {
     target.delete("log/1").unwrap();
     target.delete("log/1").unwrap();
     assert!(matches!(read(&target, "log/1"), Err(TargetError::Missing { .. })));
-    assert!(matches!(target.get("log/3", 0), Err(TargetError::Io { .. })));
+    assert!(matches!(target.get("log/3", 0), Err(TargetError::Damaged(_))));
     assert_eq!(store.open_uploads(), 0);
     assert!(store.requests().contains("PUT partNumber"), "{:?}", store.requests());
     // An object of another prefix is not part of it.

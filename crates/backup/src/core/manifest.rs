@@ -35,8 +35,8 @@ pub struct Base {
     pub nodes: u64,
     /// The digest of the tree.
     pub digest: i64,
-    /// Whether the time is that of the backup's clock, because no transaction had told the leader's. The first
-    /// transaction behind the base corrects it.
+    /// Whether the time is that of the backup's clock, because no transaction had told the leader's. The
+    /// first transaction behind the base corrects it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub local_time: bool,
 }

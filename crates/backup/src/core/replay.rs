@@ -119,6 +119,11 @@ pub trait ReplayObserver {
     /// A transaction was applied. `time_ms` never decreases.
     fn applied(&mut self, _tree: &Tree, _entry: &TxnEntry, _time_ms: i64) {}
 
+    /// A digest is not that of the ensemble. Whether the replay goes on nevertheless.
+    fn goes_on_after(&mut self, _wrong_digest: &ReplayError) -> bool {
+        false
+    }
+
     /// The base was loaded.
     fn loaded(&mut self, _tree: &Tree, _base: &Base) {}
 }
@@ -214,7 +219,10 @@ pub fn load_base(
     let tree = restore.finish();
     if tree.digest() != base.digest {
         let (expected, found) = (base.digest, tree.digest());
-        return Err(ReplayError::Digest { name: name(), zxid: base.zxid, expected, found });
+        let wrong_digest = ReplayError::Digest { name: name(), zxid: base.zxid, expected, found };
+        if !observer.goes_on_after(&wrong_digest) {
+            return Err(wrong_digest);
+        }
     }
     Ok(tree)
 }
@@ -229,6 +237,29 @@ fn decode_base(mut plain: Box<dyn Read + '_>, restore: &mut Restore) -> Result<(
     io::copy(&mut plain, &mut io::sink()).map(drop).map_err(read)
 }
 
+/// The log of a segment, in plain.
+fn read_segment(
+    target: &impl Target,
+    segment: &Segment,
+    observer: &mut dyn ReplayObserver,
+) -> Result<Vec<u8>, ReplayError> {
+    let name = &segment.name;
+    let bytes = target.get(name, segment.bytes)?;
+    if super::sha256(&bytes) != segment.sha256 {
+        return Err(ReplayError::Checksum { name: name.clone() });
+    }
+    observer.read_bytes(bytes.len() as u64);
+    if Sealing::of_name(name) != Sealing::Age {
+        return Ok(bytes);
+    }
+    let mut plain = Vec::with_capacity(bytes.len());
+    let read = target.unseal(name, Box::new(bytes.as_slice()))?.read_to_end(&mut plain);
+    let broken =
+        |error| ReplayError::Log { name: name.clone(), what: format!("it cannot be decrypted: {error}") };
+    read.map_err(broken)?;
+    Ok(plain)
+}
+
 fn replay_segment(
     target: &impl Target,
     segment: &Segment,
@@ -238,17 +269,7 @@ fn replay_segment(
 ) -> Result<(), ReplayError> {
     let name = &segment.name;
     let broken = |what: &str| ReplayError::Log { name: name.clone(), what: what.to_owned() };
-    let mut bytes = target.get(name, segment.bytes)?;
-    if super::sha256(&bytes) != segment.sha256 {
-        return Err(ReplayError::Checksum { name: name.clone() });
-    }
-    observer.read_bytes(bytes.len() as u64);
-    if Sealing::of_name(name) == Sealing::Age {
-        let mut plain = Vec::with_capacity(bytes.len());
-        let read = target.unseal(name, Box::new(bytes.as_slice()))?.read_to_end(&mut plain);
-        read.map_err(|error| broken(&format!("it cannot be decrypted: {error}")))?;
-        bytes = plain;
-    }
+    let bytes = read_segment(target, segment, observer)?;
     let (mut scanner, header) =
         LogScanner::open(bytes.as_slice()).map_err(|error| broken(&error.to_string()))?;
     if header != LogHeader::Valid {
@@ -291,7 +312,11 @@ fn replay_segment(
             let last = state.tree.last_zxid();
             return Err(ReplayError::Hole { name: name.clone(), last, found: zxid });
         }
-        apply(&decoded, name, state)?;
+        if let Err(wrong_digest) = apply(&decoded, name, state)
+            && !observer.goes_on_after(&wrong_digest)
+        {
+            return Err(wrong_digest);
+        }
         state.time_ms = state.time_ms.max(time_ms);
         observer.applied(&state.tree, &decoded, state.time_ms);
     }

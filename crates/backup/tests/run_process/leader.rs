@@ -29,22 +29,43 @@ struct State {
     clock_ms: i64,
     /// What is added to each digest that the leader writes.
     digest_error: i64,
+    /// Counts the lives of the leader. A connection ends with its life.
+    life: u64,
+}
+
+impl State {
+    fn commit(&mut self) -> Zxid {
+        let last = self.tree.last_zxid();
+        let counter = if last.epoch() == self.epoch { last.counter() + 1 } else { 1 };
+        let zxid = Zxid::new(self.epoch, counter);
+        self.clock_ms += 1;
+        let parent_cversion = self.tree.node("/").unwrap().persisted().cversion + 1;
+        let (path, acl) = (format!("/n{:x}", zxid.0).into(), Some(Acl::open().to_vec().into()));
+        let txn = Txn::Create(CreateTxn { path, data: None, acl, ephemeral: false, parent_cversion });
+        let header = TxnHeader { session: SessionId(1), cxid: 0, zxid, time_ms: self.clock_ms };
+        self.tree.apply(&header, &txn, &mut |_| ());
+        let tree_digest = self.tree.digest().wrapping_add(self.digest_error);
+        let mut bytes = Vec::new();
+        TxnEntry { header, txn, digest: Some(TxnDigest { version: 2, tree_digest }) }.encode(&mut bytes);
+        self.log.push(EncodedTxn { zxid, bytes: bytes.into() });
+        zxid
+    }
 }
 
 /// A leader. Clones are the same one.
 #[derive(Clone)]
 pub(crate) struct FakeLeader {
     state: Arc<Mutex<State>>,
-    /// Counts commits, and in its upper half the lives of the leader: a connection ends with its life.
-    changes: watch::Sender<u64>,
+    /// Tells connections that the state has changed.
+    changes: watch::Sender<()>,
 }
 
 impl FakeLeader {
     pub(crate) fn new(epoch: u32, clock_ms: i64) -> FakeLeader {
         let tree = Tree::new(tree_options(1));
         let floor = Zxid::ZERO;
-        let state = State { tree, log: Vec::new(), epoch, floor, clock_ms, digest_error: 0 };
-        FakeLeader { state: Arc::new(Mutex::new(state)), changes: watch::Sender::new(0) }
+        let state = State { tree, log: Vec::new(), epoch, floor, clock_ms, digest_error: 0, life: 0 };
+        FakeLeader { state: Arc::new(Mutex::new(state)), changes: watch::Sender::new(()) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -53,22 +74,8 @@ impl FakeLeader {
 
     /// Commits the creation of a node.
     pub(crate) fn commit(&self) -> Zxid {
-        let mut state = self.state();
-        let last = state.tree.last_zxid();
-        let counter = if last.epoch() == state.epoch { last.counter() + 1 } else { 1 };
-        let zxid = Zxid::new(state.epoch, counter);
-        state.clock_ms += 1;
-        let parent_cversion = state.tree.node("/").unwrap().persisted().cversion + 1;
-        let (path, acl) = (format!("/n{:x}", zxid.0).into(), Some(Acl::open().to_vec().into()));
-        let txn = Txn::Create(CreateTxn { path, data: None, acl, ephemeral: false, parent_cversion });
-        let header = TxnHeader { session: SessionId(1), cxid: 0, zxid, time_ms: state.clock_ms };
-        state.tree.apply(&header, &txn, &mut |_| ());
-        let tree_digest = state.tree.digest().wrapping_add(state.digest_error);
-        let mut bytes = Vec::new();
-        TxnEntry { header, txn, digest: Some(TxnDigest { version: 2, tree_digest }) }.encode(&mut bytes);
-        state.log.push(EncodedTxn { zxid, bytes: bytes.into() });
-        drop(state);
-        self.changes.send_modify(|changes| *changes += 1);
+        let zxid = self.state().commit();
+        self.changes.send_replace(());
         zxid
     }
 
@@ -85,33 +92,32 @@ impl FakeLeader {
     /// Ends all connections. Meanwhile a transaction is committed that the next leader has in no log, so that
     /// it sends a whole state.
     pub(crate) fn lose_log_while_away(&self) {
-        self.end_connections();
-        self.state().epoch += 1;
-        self.commit();
         let mut state = self.state();
+        state.epoch += 1;
+        state.commit();
         state.floor = state.tree.last_zxid();
         state.log.clear();
+        state.life += 1;
         drop(state);
-        self.end_connections();
+        self.changes.send_replace(());
     }
 
     /// Ends all connections. The next leader has lost everything, epochs too.
     pub(crate) fn restart_empty(&self, epoch: u32) {
-        let clock_ms = self.clock_ms();
-        *self.state() = State {
-            tree: Tree::new(tree_options(1)),
-            log: Vec::new(),
-            epoch,
-            floor: Zxid::ZERO,
-            clock_ms,
-            digest_error: 0,
-        };
-        self.end_connections();
+        let mut state = self.state();
+        state.tree = Tree::new(tree_options(1));
+        state.log.clear();
+        state.epoch = epoch;
+        state.floor = Zxid::ZERO;
+        state.life += 1;
+        drop(state);
+        self.changes.send_replace(());
     }
 
     /// Ends all connections.
     pub(crate) fn end_connections(&self) {
-        self.changes.send_modify(|changes| *changes += 1 << 32);
+        self.state().life += 1;
+        self.changes.send_replace(());
     }
 
     /// How the backup reaches this leader.
@@ -132,24 +138,19 @@ impl FakeLeader {
 
     async fn serve(self, mut stream: DuplexStream) -> io::Result<()> {
         let mut changes = self.changes.subscribe();
-        let life = *changes.borrow() >> 32;
+        let life = self.state().life;
         let mut received = Vec::new();
         let mut progress = Progress::default();
         loop {
             let mut out = Vec::new();
-            if *changes.borrow_and_update() >> 32 != life {
-                return Ok(());
-            }
+            changes.mark_unchanged();
             while let Some(packet) = next_packet(&mut received) {
-                self.answer(packet, &mut progress, &mut out);
-            }
-            if progress.is_synchronized {
-                let state = self.state();
-                for entry in &state.log[progress.sent..] {
-                    Packet::Inform { zxid: entry.zxid, entry: entry.bytes.clone() }.encode(&mut out);
+                if !self.answer(packet, life, &mut progress, &mut out) {
+                    return Ok(());
                 }
-                progress.sent = state.log.len();
-                Packet::Ping { zxid: last(&state) }.encode(&mut out);
+            }
+            if !self.inform(life, &mut progress, &mut out) {
+                return Ok(());
             }
             stream.write_all(&out).await?;
             tokio::select! {
@@ -160,8 +161,24 @@ impl FakeLeader {
         }
     }
 
-    fn answer(&self, packet: Packet, progress: &mut Progress, out: &mut Vec<u8>) {
+    /// Sends what was committed; false if the leader is another one by now.
+    fn inform(&self, life: u64, progress: &mut Progress, out: &mut Vec<u8>) -> bool {
         let state = self.state();
+        if state.life == life && progress.is_synchronized {
+            for entry in &state.log[progress.sent..] {
+                Packet::Inform { zxid: entry.zxid, entry: entry.bytes.clone() }.encode(out);
+            }
+            progress.sent = state.log.len();
+            Packet::Ping { zxid: last(&state) }.encode(out);
+        }
+        state.life == life
+    }
+
+    fn answer(&self, packet: Packet, life: u64, progress: &mut Progress, out: &mut Vec<u8>) -> bool {
+        let state = self.state();
+        if state.life != life {
+            return false;
+        }
         let epoch = Zxid::new(state.epoch, 0);
         match packet {
             Packet::ObserverInfo { .. } => {
@@ -183,6 +200,7 @@ impl FakeLeader {
             }
             _ => {}
         }
+        true
     }
 }
 

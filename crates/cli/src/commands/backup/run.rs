@@ -100,8 +100,8 @@ pub(super) struct Run {
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_size)]
     buffer: u64,
 
-    /// A directory in which each base is written before it goes to its place; a private directory is created in
-    /// it [default: the system's directory for temporary files]
+    /// A directory in which each base is written before it goes to its place; a private directory is created
+    /// in it [default: the system's directory for temporary files]
     #[arg(long, value_name = "DIRECTORY")]
     spool: Option<PathBuf>,
 
