@@ -66,6 +66,7 @@ fn segment(after: i64, last: i64) -> ClosedSegment {
         first_ms: after,
         last_ms: last,
         transactions: 1,
+        since_ms: 0,
         bytes: format!("log behind {after}").into_bytes(),
         sealing: Sealing::Plain,
     }
@@ -203,7 +204,7 @@ fn a_crash_between_any_two_writes_leaves_a_valid_manifest() {
         archive.add_base(base(end + 2, Continuity::Continues), 1, &Bytes::new(b"later"))?;
         forget(archive, end + 2)?;
         sweep(archive).map(drop).map_err(|error| match error {
-            zebu_backup::core::retention::SweepError::Target(error) => error.into(),
+            zebu_backup::core::retention::SweepError::Archive(error) => error,
             other => panic!("{other}"),
         })
     };
