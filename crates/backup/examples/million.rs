@@ -77,7 +77,11 @@ fn main() {
         let (nodes, digest) = (tree.node_count() as u64, tree.digest());
         let (compression, continuity) = (Compression::Snappy, Continuity::NewChain);
         archive
-            .add_base(NewBase { zxid, time_ms: 0, nodes, digest, compression, continuity }, 1, &snapshot)
+            .add_base(
+                NewBase { zxid, time_ms: 0, local_time: false, nodes, digest, compression, continuity },
+                1,
+                &snapshot,
+            )
             .unwrap();
         println!("base: written in {spooled:?}, stored in {:?}, peak {} MiB", began.elapsed(), peak_mib());
         let began = Instant::now();

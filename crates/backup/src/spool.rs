@@ -1,4 +1,5 @@
-//! A base on its way: the snapshot file that is written from the tree before it goes to the target.
+//! A base on its way: the snapshot file that is written from the tree before it goes to the target. Each one
+//! has a directory of its own, which goes with it: two bases can have the same zxid.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -22,6 +23,14 @@ const PIECE: usize = 1 << 20;
 /// Why a snapshot was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
+    /// No directory can be created for the snapshot.
+    #[error("cannot create a directory in {}: {source}", path.display())]
+    Directory {
+        /// The directory of all snapshots.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
     /// The snapshot cannot be written.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
@@ -43,10 +52,38 @@ pub enum SpoolError {
     },
 }
 
-/// A snapshot file.
+/// The directory of one snapshot. It is removed with all that is in it, after an error too: a full disk must
+/// not stay full.
+#[derive(Debug)]
+struct OwnDirectory(PathBuf);
+
+impl OwnDirectory {
+    /// Creates the first directory that does not exist yet.
+    fn create(parent: &Path) -> io::Result<OwnDirectory> {
+        let mut number = 0_u64;
+        loop {
+            let path = parent.join(format!("base-{number}"));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(OwnDirectory(path)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Drop for OwnDirectory {
+    fn drop(&mut self) {
+        // The directory around it is removed at the end of the process, or by the next one.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A snapshot file, which is removed when it is dropped.
 #[derive(Debug)]
 pub struct SpooledSnapshot {
     path: PathBuf,
+    _directory: OwnDirectory,
     sealing: Sealing,
     length: u64,
     sha256: String,
@@ -117,7 +154,9 @@ pub fn spool(
     compression: Compression,
     sealer: Option<&dyn Sealer>,
 ) -> Result<SpooledSnapshot, SpoolError> {
-    let mut path = write_snapshot(tree, directory, tree.last_zxid(), compression, |_| ())?;
+    let own = OwnDirectory::create(directory)
+        .map_err(|source| SpoolError::Directory { path: directory.to_owned(), source })?;
+    let mut path = write_snapshot(tree, &own.0, tree.last_zxid(), compression, |_| ())?;
     let sealing = if sealer.is_some() { Sealing::Age } else { Sealing::Plain };
     if let Some(sealer) = sealer {
         let plain = path.clone();
@@ -127,7 +166,7 @@ pub fn spool(
     }
     let (length, sha256) =
         checksum(&path).map_err(|source| SpoolError::Read { path: path.clone(), source })?;
-    Ok(SpooledSnapshot { path, sealing, length, sha256 })
+    Ok(SpooledSnapshot { path, _directory: own, sealing, length, sha256 })
 }
 
 fn seal_file(sealer: &dyn Sealer, plain: &Path, sealed: &Path) -> io::Result<()> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use zebu_backup::core::apply_plan::{ApplyStep, ExtraNodes, LiveNode, plan_apply};
+use zebu_backup::core::apply_plan::{ApplyStep, ExtraNodes, LiveNode, parents, path_of, plan_apply};
 use zebu_backup::core::difference::{Difference, compare};
 use zebu_backup::core::replay::tree_options;
 use zebu_proto::txn::{CreateTxn, SetAclTxn, SetDataTxn, Txn, TxnHeader};
@@ -126,4 +126,42 @@ fn a_live_subtree_becomes_that_of_the_backup() {
     let plan = plan_apply(&wanted, "/app", &live, ExtraNodes::Keep);
     assert!(!plan.steps.iter().any(|step| matches!(step, ApplyStep::Delete { .. })));
     assert_eq!(plan.extra, ["/app/extra", "/app/extra/child", "/app/members", "/app/members/one"]);
+}
+
+#[test]
+fn missing_parents_are_created_and_present_ones_stay() {
+    let wanted = tree(vec![
+        create("/a", "old", false),
+        create("/a/b", "parent", false),
+        create("/a/b/c", "", false),
+        create("/a/b/c/d", "1", false),
+        create("/a/b/other", "", false),
+    ]);
+    let live: BTreeMap<String, LiveNode> = [("/a".to_owned(), live("new", false))].into();
+    let plan = plan_apply(&wanted, "/a/b/c", &live, ExtraNodes::Delete);
+    let created: Vec<_> =
+        plan.steps.iter().map(|step| (matches!(step, ApplyStep::Create { .. }), path_of(step))).collect();
+    assert_eq!(created, [(true, "/a/b"), (true, "/a/b/c"), (true, "/a/b/c/d")]);
+    let ApplyStep::Create { data, .. } = &plan.steps[0] else { panic!("{plan:?}") };
+    assert_eq!(data.as_deref(), Some(&b"parent"[..]));
+    assert!(plan.extra.is_empty(), "{plan:?}");
+    assert_eq!(parents("/a/b/c").collect::<Vec<_>>(), ["/a", "/a/b"]);
+    assert_eq!(parents("/a").count() + parents("/").count(), 0);
+}
+
+#[test]
+fn a_plan_for_everything_leaves_the_nodes_of_the_servers_out() {
+    let wanted = tree(vec![
+        create("/app", "1", false),
+        create("/gone", "", false),
+        create("/zookeeper/quota/app", "", false),
+        create("/zookeeper2", "", false),
+    ]);
+    let live: BTreeMap<String, LiveNode> =
+        [("/", live("root", false)), ("/app", live("2", false)), ("/extra", live("", false))]
+            .map(|(path, node)| (path.to_owned(), node))
+            .into();
+    let plan = plan_apply(&wanted, "/", &live, ExtraNodes::Delete);
+    let steps: Vec<_> = plan.steps.iter().map(path_of).collect();
+    assert_eq!(steps, ["/gone", "/zookeeper2", "/", "/app", "/extra"]);
 }

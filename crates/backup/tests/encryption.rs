@@ -44,18 +44,21 @@ fn backup(keys: &Keys) -> (MemoryTarget, Base) {
     let home = TempDir::new().unwrap();
     let snapshot = spool(&tree, home.path(), Compression::Snappy, Some(&keys.recipients())).unwrap();
     assert_eq!(snapshot.sealing(), Sealing::Age);
-    let files: Vec<_> = std::fs::read_dir(home.path()).unwrap().collect();
+    let files: Vec<_> = std::fs::read_dir(snapshot.path().parent().unwrap()).unwrap().collect();
     assert_eq!(files.len(), 1, "the plain snapshot stays: {files:?}");
     let mut archive = Archive::open(target.clone(), "a").unwrap();
     let base = NewBase {
         zxid: tree.last_zxid(),
         time_ms: 1,
+        local_time: false,
         nodes: tree.node_count() as u64,
         digest: tree.digest(),
         compression: Compression::Snappy,
         continuity: Continuity::NewChain,
     };
     archive.add_base(base, 1, &snapshot).unwrap();
+    drop(snapshot);
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0, "the spool is empty again");
     let base = archive.manifest().bases[0].clone();
     (target, base)
 }
@@ -75,6 +78,35 @@ fn the_right_key_reads_and_all_else_has_a_clear_error() {
     assert!(without.contains("--identity"), "{without}");
     let wrong = load(&others.target(&target), &base).unwrap_err().to_string();
     assert!(wrong.contains("for another key"), "{wrong}");
+}
+
+/// Each encryption of the same snapshot has other bytes, and a name has one object.
+#[test]
+fn a_base_that_was_written_again_stays_readable() {
+    let keys = Keys::new();
+    let (target, base) = backup(&keys);
+    let mut archive = Archive::open(target.clone(), "a").unwrap();
+    let tree = Tree::new(tree_options(1));
+    for continuity in [Continuity::Continues, Continuity::NewChain, Continuity::Continues] {
+        let home = TempDir::new().unwrap();
+        let snapshot = spool(&tree, home.path(), Compression::Snappy, Some(&keys.recipients())).unwrap();
+        assert_ne!(snapshot.sha256(), base.sha256);
+        let again = NewBase {
+            zxid: base.zxid,
+            time_ms: 1,
+            local_time: false,
+            nodes: base.nodes,
+            digest: base.digest,
+            compression: Compression::Snappy,
+            continuity,
+        };
+        archive.add_base(again, 1, &snapshot).unwrap();
+        for base in &archive.manifest().bases {
+            assert_eq!(load(&keys.target(&target), base).unwrap().digest(), base.digest);
+        }
+    }
+    let chains: Vec<_> = archive.manifest().bases.iter().map(|base| base.chain).collect();
+    assert_eq!(chains, [1, 2], "only another history is another base");
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
-use zebu_backup::core::learner::{BackupLearner, ExactState, LearnerInput, LearnerOutput, StayEnd};
+use zebu_backup::core::learner::{BackupLearner, ExactState, LearnerInput, LearnerOutput};
 use zebu_backup::core::learner_settings::LearnerSettings;
 use zebu_backup::core::replay::tree_options;
+use zebu_backup::core::stay_end::{OtherHistory, StayEnd, WrongDigest};
 use zebu_proto::quorum::Packet;
 use zebu_proto::quorum::packet::LEARNER_PROTOCOL;
 use zebu_proto::txn::{CreateTxn, Txn, TxnDigest, TxnEntry, TxnHeader};
@@ -72,8 +73,13 @@ fn committed(outputs: &[LearnerOutput]) -> Vec<Zxid> {
 
 /// Joins up to the ACKEPOCH, and returns the last zxid that the backup has told.
 fn join(state: Option<Tree>) -> (BackupLearner, Zxid) {
+    join_after(state, WrongDigest::BeginAgain)
+}
+
+fn join_after(state: Option<Tree>, wrong_digest: WrongDigest) -> (BackupLearner, Zxid) {
     let state = state.map(|tree| ExactState { tree, epoch: 3 });
-    let (mut learner, outputs) = BackupLearner::new(LearnerSettings::new(ServerId(77)), state, 0);
+    let (mut learner, outputs) =
+        BackupLearner::new(LearnerSettings::new(ServerId(77)), state, wrong_digest, 0);
     assert_eq!(outputs, [LearnerOutput::Connect]);
     let outputs = learner.handle(LearnerInput::Connected, 1);
     assert!(
@@ -193,7 +199,7 @@ fn a_hole_ends_the_stay() {
 fn an_ensemble_that_was_set_back_needs_a_new_base() {
     let (mut learner, _) = join(Some(tree_up_to(5)));
     let outputs = learner.handle(LearnerInput::Packet(Packet::Trunc { zxid: Zxid::new(3, 2) }), 3);
-    assert_eq!(outputs, [LearnerOutput::Ended(StayEnd::OtherHistory)]);
+    assert_eq!(outputs, [LearnerOutput::Ended(StayEnd::OtherHistory(OtherHistory::SetBack))]);
     assert!(learner.into_state().is_none());
 }
 
@@ -208,8 +214,72 @@ fn another_history_with_the_same_zxids_is_found_by_its_digest() {
     let outputs = learner.handle(inform(&entry), 6);
     assert_eq!(
         outputs,
-        [LearnerOutput::DigestMismatch { zxid: entry.zxid }, LearnerOutput::Ended(StayEnd::OtherHistory)]
+        [
+            LearnerOutput::DigestMismatch { zxid: entry.zxid },
+            LearnerOutput::Ended(StayEnd::OtherHistory(OtherHistory::Digest(entry.zxid)))
+        ]
     );
+    assert_eq!(
+        learner.wrong_digest(),
+        WrongDigest::GoOn,
+        "one whole state follows, and not one after the other"
+    );
+    assert!(learner.into_state().is_none());
+}
+
+/// Receives a whole state of five transactions, which is exact at once.
+fn received(wrong_digest: WrongDigest) -> (BackupLearner, Leader) {
+    let (mut learner, _) = join_after(None, wrong_digest);
+    learner.handle(LearnerInput::Packet(Packet::Snap { zxid: Zxid::new(3, 5) }), 3);
+    learner.handle(LearnerInput::Snapshot(Box::new(tree_up_to(5))), 4);
+    learner.handle(new_leader(), 5);
+    learner.handle(up_to_date(), 6);
+    let outputs = learner.handle(ping(Zxid::new(EPOCH, 0)), 7);
+    assert!(outputs.contains(&LearnerOutput::NewHistory), "{outputs:?}");
+    (learner, Leader { tree: tree_up_to(5) })
+}
+
+#[test]
+fn a_wrong_digest_after_a_whole_state_asks_for_one_more() {
+    // The ensemble's digests are of another tree.
+    let mut other = Leader { tree: tree_up_to(4) };
+    let (mut learner, _) = received(WrongDigest::BeginAgain);
+    let entry = other.commit(Zxid::new(EPOCH, 1));
+    let ended = LearnerOutput::Ended(StayEnd::OtherHistory(OtherHistory::Digest(entry.zxid)));
+    let outputs = learner.handle(inform(&entry), 8);
+    assert_eq!(outputs, [LearnerOutput::DigestMismatch { zxid: entry.zxid }, ended]);
+
+    // After that one, the history goes on until a digest is right.
+    let (mut learner, mut leader) = received(learner.wrong_digest());
+    let outputs = learner.handle(inform(&entry), 8);
+    assert_eq!(outputs[0], LearnerOutput::DigestMismatch { zxid: entry.zxid });
+    assert_eq!(committed(&outputs), [entry.zxid]);
+    assert_eq!(learner.wrong_digest(), WrongDigest::GoOn);
+    leader.tree.apply(&decoded(&entry).header, &decoded(&entry).txn, &mut |_| ());
+    let right = leader.commit(Zxid::new(EPOCH, 2));
+    assert_eq!(committed(&learner.handle(inform(&right), 9)), [right.zxid]);
+    assert_eq!(learner.wrong_digest(), WrongDigest::BeginAgain);
+    assert_eq!(learner.time_ms(), Some(right.zxid.0));
+}
+
+fn decoded(entry: &EncodedTxn) -> TxnEntry {
+    TxnEntry::decode(&entry.bytes).unwrap()
+}
+
+#[test]
+fn a_leader_of_an_earlier_epoch_is_told_from_a_lost_connection() {
+    let mut leader = Leader { tree: tree_up_to(5) };
+    leader.commit(Zxid::new(EPOCH + 1, 1));
+    let state = ExactState { tree: leader.tree, epoch: EPOCH + 1 };
+    let settings = LearnerSettings::new(ServerId(77));
+    let (mut learner, _) = BackupLearner::new(settings, Some(state), WrongDigest::BeginAgain, 0);
+    learner.handle(LearnerInput::Connected, 1);
+    let info = Packet::LeaderInfo { zxid: Zxid::new(EPOCH, 0), protocol: LEARNER_PROTOCOL, zebu: None };
+    let outputs = learner.handle(LearnerInput::Packet(info), 2);
+    let end = StayEnd::EarlierEpoch { leader: EPOCH, known: EPOCH + 1 };
+    assert_eq!(outputs, [LearnerOutput::Ended(end)]);
+    // It may be a leader of the past, so that nothing is given up yet.
+    assert_eq!(learner.into_state().unwrap().tree.last_zxid(), Zxid::new(EPOCH + 1, 1));
 }
 
 #[test]

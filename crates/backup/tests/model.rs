@@ -3,152 +3,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
-use std::collections::BTreeMap;
+mod archive_model;
 
-use zebu_backup::core::archive::{Archive, ArchiveError, Continuity, NewBase, all_segments};
+use archive_model::{
+    Ensemble, Pause, PausedTarget, SEED, Writer, check_all_points, closed, ensemble, finished, work,
+};
+use zebu_backup::core::archive::{Archive, ArchiveError, Continuity, all_segments};
 use zebu_backup::core::manifest::{Manifest, PAGE_SEGMENTS};
 use zebu_backup::core::memory::{FailureEffect, MemoryTarget};
-use zebu_backup::core::plan::{Point, plan};
-use zebu_backup::core::replay::{ReplayError, Unobserved, rebuild, tree_options};
+use zebu_backup::core::plan::{Plan, Point, plan};
+use zebu_backup::core::replay::{ReplayError, Unobserved, rebuild};
 use zebu_backup::core::retention;
-use zebu_backup::core::segment::{ClosedSegment, SegmentLimits, Segmenter};
-use zebu_backup::core::target::{Content, Target, TargetError};
+use zebu_backup::core::segment::{SegmentLimits, Segmenter};
+use zebu_backup::core::target::{Bytes, Content, Target, TargetError};
 use zebu_backup::core::verify::{VerifyError, verify};
-use zebu_backup::spool::spool;
-use zebu_proto::txn::{CreateTxn, SetDataTxn, Txn, TxnDigest, TxnEntry, TxnHeader};
-use zebu_proto::{Acl, SessionId, Zxid};
-use zebu_storage::Compression;
-use zebu_tree::{Tree, TreeOptions};
-
-const SEED: u64 = 7;
-
-/// An ensemble of one thread: it applies transactions and remembers the digest after each.
-struct Ensemble {
-    tree: Tree,
-    log: Vec<(Zxid, i64, Vec<u8>)>,
-    digests: BTreeMap<Zxid, i64>,
-}
-
-impl Ensemble {
-    fn new() -> Ensemble {
-        let options: TreeOptions = tree_options(SEED);
-        Ensemble { tree: Tree::new(options), log: Vec::new(), digests: BTreeMap::new() }
-    }
-
-    fn commit(&mut self, zxid: Zxid, txn: Txn) {
-        let header = TxnHeader { session: SessionId(1), cxid: 0, zxid, time_ms: zxid.0 * 10 };
-        self.tree.apply(&header, &txn, &mut |_| ());
-        let digest = Some(TxnDigest { version: 2, tree_digest: self.tree.digest() });
-        let mut bytes = Vec::new();
-        TxnEntry { header, txn, digest }.encode(&mut bytes);
-        self.log.push((zxid, header.time_ms, bytes));
-        self.digests.insert(zxid, self.tree.digest());
-    }
-
-    /// Creates a node, or sets the data of one, by the number of the transaction.
-    fn write(&mut self, zxid: Zxid) {
-        let number = zxid.counter();
-        let path: Box<str> = format!("/n{}", number / 3).into();
-        let data = Some(number.to_string().into_bytes().into());
-        let exists = self.tree.node(&path).is_some();
-        self.commit(
-            zxid,
-            match exists {
-                true => Txn::SetData(SetDataTxn { path, data, version: (number % 3) as i32 }),
-                false => Txn::Create(CreateTxn {
-                    path,
-                    data,
-                    acl: Some(Acl::open().to_vec().into()),
-                    ephemeral: false,
-                    parent_cversion: -1,
-                }),
-            },
-        );
-    }
-}
-
-/// A backup process without a network: it follows the log of an ensemble.
-struct Writer {
-    archive: Archive<MemoryTarget>,
-    spool: tempfile::TempDir,
-}
-
-impl Writer {
-    fn open(target: &MemoryTarget, run: &str) -> Result<Writer, ArchiveError> {
-        let archive = Archive::open(target.clone(), run)?;
-        Ok(Writer { archive, spool: tempfile::tempdir().unwrap() })
-    }
-
-    fn base(&mut self, tree: &Tree, continuity: Continuity) -> Result<(), ArchiveError> {
-        let snapshot = spool(tree, self.spool.path(), Compression::Snappy, None).unwrap();
-        let zxid = tree.last_zxid();
-        let new = NewBase {
-            zxid,
-            time_ms: zxid.0 * 10,
-            nodes: tree.node_count() as u64,
-            digest: tree.digest(),
-            compression: Compression::Snappy,
-            continuity,
-        };
-        self.archive.add_base(new, zxid.epoch(), &snapshot)
-    }
-
-    /// Stores the log behind the end of the backup, `per_segment` transactions in each segment.
-    fn follow(&mut self, ensemble: &Ensemble, per_segment: usize) -> Result<(), ArchiveError> {
-        let end = self.archive.end().unwrap();
-        let rest: Vec<_> = ensemble.log.iter().filter(|(zxid, ..)| *zxid > end.zxid).collect();
-        let mut segmenter = Segmenter::new(SegmentLimits::default(), end.zxid, end.time_ms);
-        for part in rest.chunks(per_segment) {
-            self.archive.add_segments(&[closed(&mut segmenter, part)], 1)?;
-        }
-        Ok(())
-    }
-}
-
-fn closed(segmenter: &mut Segmenter, part: &[&(Zxid, i64, Vec<u8>)]) -> ClosedSegment {
-    for (zxid, time_ms, bytes) in part {
-        assert_eq!(segmenter.append(*zxid, *time_ms, bytes, 0), None);
-    }
-    segmenter.close().unwrap()
-}
-
-/// Checks every point that the manifest claims, and that no object of the manifest is missing.
-fn check_all_points(target: &MemoryTarget, ensemble: &Ensemble) -> Option<Zxid> {
-    let manifest = Manifest::decode(&target.manifest().unwrap()?.bytes).unwrap();
-    let segments = all_segments(target, &manifest).unwrap();
-    let first = manifest.bases.first()?.zxid;
-    let end = manifest.end().unwrap().zxid;
-    for (zxid, digest) in ensemble.digests.range(first..=end) {
-        let plan = plan(&manifest, &segments, Point::Zxid(*zxid)).unwrap();
-        let state = rebuild(target, &plan, SEED, &mut Unobserved).unwrap();
-        assert_eq!((state.tree.last_zxid(), state.tree.digest()), (*zxid, *digest));
-    }
-    verify(target, &manifest, SEED, &mut Unobserved, |_| ()).unwrap();
-    Some(end)
-}
-
-fn ensemble(transactions: u32) -> Ensemble {
-    let mut ensemble = Ensemble::new();
-    (1..=transactions).for_each(|counter| ensemble.write(Zxid::new(1, counter)));
-    ensemble
-}
-
-/// The work of one process: a base at zxid 5 if there is none, the log, a base at the end.
-fn work(target: &MemoryTarget, ensemble: &Ensemble, run: &str) -> Result<(), ArchiveError> {
-    let mut writer = Writer::open(target, run)?;
-    if writer.archive.end().is_none() {
-        let mut begin = Ensemble::new();
-        (1..=5).for_each(|counter| begin.write(Zxid::new(1, counter)));
-        writer.base(&begin.tree, Continuity::NewChain)?;
-    }
-    writer.follow(ensemble, 4)?;
-    writer.base(&ensemble.tree, Continuity::Continues)?;
-    retention::sweep(&writer.archive).map_err(|error| match error {
-        retention::SweepError::Target(error) => ArchiveError::Target(error),
-        retention::SweepError::Index(error) => panic!("{error}"),
-    })?;
-    Ok(())
-}
+use zebu_proto::Zxid;
 
 #[test]
 fn a_crash_at_every_operation_of_the_target() {
@@ -217,6 +86,37 @@ fn the_second_of_two_writers_stops() {
     first.base(&ensemble.tree, Continuity::Continues).unwrap();
 }
 
+/// A writer that is paused anywhere in its sweep removes nothing of the process that took over.
+#[test]
+fn a_paused_writer_removes_no_object_of_its_successor() {
+    let mut taken_over = 0;
+    for pause_before in 0..40 {
+        let target = MemoryTarget::new();
+        let mut begin = Ensemble::new();
+        begin.write(Zxid::new(1, 1));
+        Writer::open(&target, "first").unwrap().base(&begin.tree, Continuity::NewChain).unwrap();
+        target.put("log/0-0.crashed.log", &Bytes::new(b"left by a crash")).unwrap();
+        let successor = target.clone();
+        let meanwhile = move || {
+            let mut writer = Writer::open(&successor, "second").unwrap();
+            writer.follow(&ensemble(20), 5).unwrap();
+        };
+        let paused = PausedTarget::new(&target, Pause::BeforeOperation(pause_before), meanwhile);
+        let mut archive = Archive::open(paused, "first").unwrap();
+        let swept = retention::sweep(&mut archive);
+        if archive.target().has_paused() {
+            taken_over += 1;
+            if let Err(error) = &swept {
+                assert!(error.to_string().contains("another backup process"), "{error}");
+            }
+            assert_eq!(check_all_points(&target, &ensemble(20)), Some(Zxid::new(1, 20)), "{pause_before}");
+        } else {
+            swept.unwrap();
+        }
+    }
+    assert!(taken_over >= 4, "paused {taken_over} times");
+}
+
 #[test]
 fn holes_are_refused() {
     let ensemble = ensemble(20);
@@ -236,6 +136,54 @@ fn holes_are_refused() {
     // A new chain may begin anywhere.
     writer.base(&ensemble.tree, Continuity::NewChain).unwrap();
     assert_eq!(writer.archive.manifest().bases.iter().map(|base| base.chain).collect::<Vec<_>>(), [1, 2]);
+}
+
+/// The ensemble was set back, and has other transactions under the same zxids. One process sees both.
+#[test]
+fn the_same_zxids_in_a_later_chain_replace_no_object() {
+    let first = ensemble(20);
+    let mut other = Ensemble::new();
+    (1..=20).for_each(|counter| other.write_as(Zxid::new(1, counter), "other"));
+    let target = MemoryTarget::new();
+    let mut writer = Writer::open(&target, "run").unwrap();
+    for history in [&first, &other] {
+        let mut begin = Ensemble::new();
+        begin.replay(&history.log[..5]);
+        writer.base(&begin.tree, Continuity::NewChain).unwrap();
+        writer.follow(history, 5).unwrap();
+    }
+    let manifest = writer.archive.manifest().clone();
+    verify(&target, &manifest, SEED, &mut Unobserved, |_| ()).unwrap();
+    let segments = all_segments(&target, &manifest).unwrap();
+    for (chain, history) in [(1, &first), (2, &other)] {
+        let end = Zxid::new(1, 20);
+        let base = manifest.bases.iter().find(|base| base.chain == chain).unwrap().clone();
+        let segments = segments.iter().filter(|segment| segment.chain == chain).cloned().collect();
+        let plan = Plan { base, segments, point: Point::Zxid(end) };
+        let state = rebuild(&target, &plan, SEED, &mut Unobserved).unwrap();
+        assert_eq!(state.tree.digest(), history.digests[&end]);
+    }
+}
+
+/// A failure in the middle of a batch costs one segment, and not the whole batch.
+#[test]
+fn a_repeated_batch_stores_no_segment_again() {
+    let ensemble = ensemble(20);
+    let target = MemoryTarget::new();
+    let mut writer = Writer::open(&target, "run").unwrap();
+    let mut begin = Ensemble::new();
+    begin.write(Zxid::new(1, 1));
+    writer.base(&begin.tree, Continuity::NewChain).unwrap();
+    let end = writer.archive.end().unwrap();
+    let mut segmenter = Segmenter::new(SegmentLimits::default(), end.zxid, end.time_ms);
+    let parts: Vec<_> = ensemble.log[1..].iter().collect();
+    let batch: Vec<_> = parts.chunks(2).map(|part| closed(&mut segmenter, part)).collect();
+    let before = target.operations();
+    target.fail_after(batch.len() as u64 - 1, 1, FailureEffect::Nothing);
+    assert!(writer.archive.add_segments(&batch, 1).unwrap_err().is_temporary());
+    writer.archive.add_segments(&batch, 1).unwrap();
+    assert_eq!(target.operations() - before, batch.len() as u64 + 2, "one failure and one manifest");
+    assert_eq!(check_all_points(&target, &ensemble), Some(Zxid::new(1, 20)));
 }
 
 #[test]
@@ -261,7 +209,7 @@ fn old_segments_move_into_pages() {
     // Retention drops whole pages.
     writer.base(&ensemble.tree, Continuity::Continues).unwrap();
     assert_eq!(retention::forget(&mut writer.archive, i64::MAX).unwrap(), 1);
-    assert_eq!(retention::sweep(&writer.archive).unwrap(), u64::from(count) - 1 + 2 + 1);
+    assert_eq!(retention::sweep(&mut writer.archive).unwrap(), u64::from(count) - 1 + 2 + 1);
     assert_eq!(target.list().unwrap().len(), 1);
     check_all_points(&target, &ensemble);
 }
@@ -285,17 +233,8 @@ fn retention_keeps_every_point_since_the_limit() {
     assert_eq!(retention::forget(&mut writer.archive, since_ms).unwrap(), 2);
     assert_eq!(writer.archive.manifest().bases[0].zxid, Zxid::new(1, 20));
     assert_eq!(retention::forget(&mut writer.archive, since_ms).unwrap(), 0);
-    retention::sweep(&writer.archive).unwrap();
+    retention::sweep(&mut writer.archive).unwrap();
     assert_eq!(check_all_points(&target, &ensemble), Some(Zxid::new(1, 40)));
-}
-
-/// A backup of 20 transactions with two bases.
-fn finished() -> (MemoryTarget, Manifest) {
-    let ensemble = ensemble(20);
-    let target = MemoryTarget::new();
-    work(&target, &ensemble, "run").unwrap();
-    let manifest = Manifest::decode(&target.manifest().unwrap().unwrap().bytes).unwrap();
-    (target, manifest)
 }
 
 #[test]

@@ -47,7 +47,15 @@ fn archive(store: &S3Store, run: &str) -> Archive<S3Target> {
 
 fn base(zxid: i64, continuity: Continuity) -> NewBase {
     let compression = Compression::Plain;
-    NewBase { zxid: Zxid(zxid), time_ms: zxid, nodes: 1, digest: 0, compression, continuity }
+    NewBase {
+        zxid: Zxid(zxid),
+        time_ms: zxid,
+        local_time: false,
+        nodes: 1,
+        digest: 0,
+        compression,
+        continuity,
+    }
 }
 
 fn segment(after: i64, last: i64) -> ClosedSegment {
@@ -58,6 +66,7 @@ fn segment(after: i64, last: i64) -> ClosedSegment {
         first_ms: after,
         last_ms: last,
         transactions: 1,
+        since_ms: 0,
         bytes: format!("log behind {after}").into_bytes(),
         sealing: Sealing::Plain,
     }
@@ -104,7 +113,7 @@ fn objects_of_all_lengths_and_pages_of_names() {
     target.delete("log/1").unwrap();
     target.delete("log/1").unwrap();
     assert!(matches!(read(&target, "log/1"), Err(TargetError::Missing { .. })));
-    assert!(matches!(target.get("log/3", 0), Err(TargetError::Io { .. })));
+    assert!(matches!(target.get("log/3", 0), Err(TargetError::Damaged(_))));
     assert_eq!(store.open_uploads(), 0);
     assert!(store.requests().contains("PUT partNumber"), "{:?}", store.requests());
     // An object of another prefix is not part of it.
@@ -195,7 +204,7 @@ fn a_crash_between_any_two_writes_leaves_a_valid_manifest() {
         archive.add_base(base(end + 2, Continuity::Continues), 1, &Bytes::new(b"later"))?;
         forget(archive, end + 2)?;
         sweep(archive).map(drop).map_err(|error| match error {
-            zebu_backup::core::retention::SweepError::Target(error) => error.into(),
+            zebu_backup::core::retention::SweepError::Archive(error) => error,
             other => panic!("{other}"),
         })
     };

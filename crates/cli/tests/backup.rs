@@ -240,6 +240,14 @@ fn kills_of_leader_and_backup_leave_no_hole() {
             assert!(new.czxid >> 32 > epoch, "{:#x}", new.czxid);
         });
     }
+    // The old members were in later epochs than the backup has seen.
+    let restored = Restored::start(&place, written[10].0, &["--min-epoch", "100"]);
+    block_on(async {
+        let client = Client::connect(&restored.address).await.unwrap();
+        client.create("/new").await.unwrap();
+        let stat = client.exists("/new").await.unwrap().unwrap();
+        assert!(stat.czxid >> 32 >= 100, "{:#x}", stat.czxid);
+    });
     let restored = Restored::start(&place, written[10].0, &["--keep-sessions"]);
     block_on(async {
         let client = Client::connect(&restored.address).await.unwrap();
@@ -324,6 +332,21 @@ fn the_tools_on_a_running_backup() {
     assert!(stderr(&again).contains("has data of a server"), "{}", stderr(&again));
     assert_eq!(fs::read_to_string(Path::new(out).join("myid")).unwrap(), "7\n");
 
+    // Digests of another tree are refused, unless there is nothing better.
+    let manifest = place.join("manifest.json");
+    let right = fs::read(&manifest).unwrap();
+    let mut other: Value = serde_json::from_slice(&right).unwrap();
+    other["bases"][0]["digest"] = Value::from(other["bases"][0]["digest"].as_i64().unwrap() ^ 1);
+    fs::write(&manifest, serde_json::to_vec(&other).unwrap()).unwrap();
+    let out = ensemble.home.path().join("lenient");
+    let out = out.to_str().unwrap();
+    let refused = zebu(&["restore"], &place, &["--out", out]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("the digest of the tree is"), "{}", stderr(&refused));
+    let written = succeed(&["restore"], &place, &["--out", out, "--ignore-digests"]);
+    assert!(written.contains("1 digest of the ensemble"), "{written}");
+    fs::write(&manifest, right).unwrap();
+
     // Damage is found.
     let segment = fs::read_dir(place.join("log")).unwrap().next().unwrap().unwrap().path();
     let mut bytes = fs::read(&segment).unwrap();
@@ -333,6 +356,75 @@ fn the_tools_on_a_running_backup() {
     let flaw = zebu(&["verify"], &place, &[]);
     assert_eq!(flaw.status.code(), Some(1));
     assert!(stdout(&flaw).contains("is damaged"), "{}", stdout(&flaw));
+    let whole = fs::read(&manifest).unwrap();
+    fs::write(&manifest, &whole[..whole.len() / 2]).unwrap();
+    let flaw = zebu(&["verify"], &place, &[]);
+    assert_eq!(flaw.status.code(), Some(1));
+    assert!(stdout(&flaw).contains("FLAW manifest.json is damaged"), "{}", stdout(&flaw));
+}
+
+#[test]
+fn a_whole_ensemble_is_set_back_without_a_restart() {
+    let ensemble = Ensemble::start(3);
+    ensemble.await_leader(3);
+    let place = ensemble.home.path().join("backup");
+    let backup = Backup::start(&ensemble, &place, &[]);
+    backup.await_stored(&place, 0);
+    let into = servers(&ensemble);
+    let (mut good, mut last) = (0, 0);
+    block_on(async {
+        let client = Client::connect(&into).await.unwrap();
+        client.create("/a").data("1").await.unwrap();
+        client.create("/a/b").data("2").await.unwrap();
+        client.create("/a/b/c").null_data().await.unwrap();
+        client.create("/other").data("3").await.unwrap();
+        good = client.exists("/other").await.unwrap().unwrap().czxid;
+        client.set("/a/b/c", "not null").await.unwrap();
+        client.set("/other", "broken").await.unwrap();
+        client.create("/extra").await.unwrap();
+        last = client.exists("/extra").await.unwrap().unwrap().czxid;
+    });
+    backup.await_stored(&place, last);
+    let good = format!("{good:#x}");
+    let data = async |client: &Client, path: &str| {
+        let node = client.get(path).await.unwrap();
+        (!node.is_null).then(|| String::from_utf8(node.data.to_vec()).unwrap())
+    };
+
+    // The root needs its own option.
+    let root = zebu(&["apply"], &place, &["--path", "/", "--to-zxid", &good, "--into", &into]);
+    assert_eq!(root.status.code(), Some(2));
+    assert!(stderr(&root).contains("--all"), "{}", stderr(&root));
+    let all = ["--all", "--to-zxid", &good, "--into", &into, "--delete"];
+    let dry = zebu(&["apply", "--dry-run"], &place, &all);
+    assert_eq!(dry.status.code(), Some(1), "{}", stderr(&dry));
+    assert!(!stdout(&dry).contains("/zookeeper"), "{}", stdout(&dry));
+    succeed(&["apply"], &place, &all);
+    block_on(async {
+        let client = Client::connect(&into).await.unwrap();
+        assert_eq!(data(&client, "/a/b/c").await, None);
+        assert_eq!(data(&client, "/other").await.as_deref(), Some("3"));
+        assert_eq!(client.exists("/extra").await.unwrap(), None);
+        assert!(client.exists("/zookeeper/config").await.unwrap().is_some());
+    });
+    let again = zebu(&["apply", "--dry-run"], &place, &all);
+    assert_eq!((again.status.code(), stdout(&again).lines().count()), (Some(0), 1), "{}", stdout(&again));
+
+    // A subtree whose parents are gone.
+    block_on(async {
+        let client = Client::connect(&into).await.unwrap();
+        for path in ["/a/b/c", "/a/b", "/a"] {
+            client.delete(path).await.unwrap();
+        }
+    });
+    succeed(&["apply"], &place, &["--path", "/a/b/c", "--to-zxid", &good, "--into", &into]);
+    block_on(async {
+        let client = Client::connect(&into).await.unwrap();
+        assert_eq!(data(&client, "/a").await.as_deref(), Some("1"));
+        assert_eq!(data(&client, "/a/b").await.as_deref(), Some("2"));
+        assert_eq!(data(&client, "/a/b/c").await, None);
+    });
+    backup.stop();
 }
 
 #[test]

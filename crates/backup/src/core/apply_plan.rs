@@ -85,7 +85,16 @@ pub struct ApplyPlan {
     pub ephemeral: Vec<String>,
 }
 
-/// Plans the writes. `live` has the live subtree by path.
+/// The nodes below it belong to the servers.
+pub const SERVERS: &str = "/zookeeper";
+
+/// The nodes above a node, the topmost first, without the root.
+pub fn parents(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').skip(1).map(|(at, _)| &path[..at])
+}
+
+/// Plans the writes. `live` has by path the live subtree and the live nodes above it. Those above are created
+/// if they are missing, and not changed. A plan for the root leaves [`SERVERS`] out.
 pub fn plan_apply(
     wanted: &Tree,
     top: &str,
@@ -95,9 +104,18 @@ pub fn plan_apply(
     let mut plan = ApplyPlan::default();
     let mut changes = Vec::new();
     let mut acls = Vec::new();
+    for path in parents(top).filter(|path| !live.contains_key(*path)) {
+        let Some(node) = wanted.node(path) else { continue };
+        let (data, acl) = (node.data().map(<[u8]>::to_vec), node.acl().clone());
+        let (path, lifetime) = (path.to_owned(), node.lifetime());
+        plan.steps.push(ApplyStep::Create { path, data, acl, lifetime });
+    }
     let mut due = vec![top.to_owned()];
     while let Some(path) = due.pop() {
         let Some(node) = wanted.node(&path) else { continue };
+        if path == SERVERS {
+            continue;
+        }
         if let Lifetime::Session(_) = node.lifetime() {
             plan.ephemeral.push(path);
             continue;

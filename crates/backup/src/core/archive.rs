@@ -3,6 +3,8 @@
 //! A crash between two steps leaves objects that no manifest names, and never the reverse. Each step may be
 //! repeated after an error. A second writer is found by the revision of the manifest.
 
+use std::collections::BTreeSet;
+
 use zebu_proto::Zxid;
 use zebu_storage::Compression;
 
@@ -57,6 +59,8 @@ pub struct NewBase {
     pub zxid: Zxid,
     /// Its time, milliseconds since 1970.
     pub time_ms: i64,
+    /// Whether the time is that of the backup's clock.
+    pub local_time: bool,
     /// The number of nodes.
     pub nodes: u64,
     /// The digest of the tree.
@@ -83,6 +87,8 @@ pub struct Archive<T> {
     run: String,
     manifest: Manifest,
     revision: Option<Revision>,
+    /// Segments that were stored since the last manifest. A repeated step does not store them again.
+    unnamed: BTreeSet<String>,
 }
 
 impl<T: Target> Archive<T> {
@@ -92,7 +98,7 @@ impl<T: Target> Archive<T> {
             Some(stored) => (Manifest::decode(&stored.bytes)?, Some(stored.revision)),
             None => (Manifest::empty(), None),
         };
-        Ok(Archive { target, run: run.into(), manifest, revision })
+        Ok(Archive { target, run: run.into(), manifest, revision, unnamed: BTreeSet::new() })
     }
 
     /// The manifest that the target has.
@@ -110,42 +116,69 @@ impl<T: Target> Archive<T> {
         self.manifest.end()
     }
 
-    /// Adds a base.
+    /// Adds a base. A state that the end of the backup has already is not added again: an encrypted snapshot
+    /// has other bytes each time, and the manifest names the first ones.
     pub fn add_base(&mut self, new: NewBase, epoch: u32, snapshot: &dyn Content) -> Result<(), ArchiveError> {
-        let name = names::base(new.zxid, new.compression, snapshot.sealing(), &self.run);
+        if is_base_of_end(&self.manifest, &new, snapshot.sha256()) {
+            return Ok(());
+        }
+        let chain = match (new.continuity, self.end()) {
+            (Continuity::Continues, Some(end)) => end.chain,
+            (Continuity::NewChain, _) | (_, None) => self.manifest.next_chain(),
+        };
+        let name = names::base(new.zxid, new.compression, snapshot.sealing(), &self.tag(chain));
         self.target.put(&name, snapshot)?;
         let (bytes, sha256) = (snapshot.length(), snapshot.sha256().to_owned());
         self.commit(|manifest| {
-            if manifest.bases.iter().any(|base| base.name == name) {
+            if is_base_of_end(manifest, &new, &sha256) {
                 return Ok(());
             }
             let end = manifest.end();
-            let chain = match (new.continuity, end) {
-                (Continuity::Continues, Some(end)) if end.zxid == new.zxid => end.chain,
-                (Continuity::Continues, Some(end)) => {
-                    return Err(ArchiveError::Hole { after: new.zxid, end: end.zxid });
-                }
-                (Continuity::NewChain, _) | (_, None) => manifest.next_chain(),
-            };
+            if let (Continuity::Continues, Some(end)) = (new.continuity, end)
+                && end.zxid != new.zxid
+            {
+                return Err(ArchiveError::Hole { after: new.zxid, end: end.zxid });
+            }
             let time_ms = end.map_or(new.time_ms, |end| end.time_ms.max(new.time_ms));
             let (name, sha256) = (name.clone(), sha256.clone());
-            let (zxid, nodes, digest) = (new.zxid, new.nodes, new.digest);
-            manifest.bases.push(Base { name, chain, zxid, time_ms, bytes, sha256, nodes, digest });
+            let NewBase { zxid, nodes, digest, local_time, .. } = new;
+            manifest.bases.push(Base {
+                name,
+                chain,
+                zxid,
+                time_ms,
+                bytes,
+                sha256,
+                nodes,
+                digest,
+                local_time,
+            });
             manifest.highest_epoch = manifest.highest_epoch.max(epoch).max(zxid.epoch());
             Ok(())
         })
     }
 
+    /// What the names of objects of this run have in a chain. One run can meet the same zxids again in a
+    /// later chain, after the ensemble was set back.
+    fn tag(&self, chain: u32) -> String {
+        format!("{}-{chain}", self.run)
+    }
+
     /// Adds segments, oldest first. The first one must follow the end of the backup.
     pub fn add_segments(&mut self, closed: &[ClosedSegment], epoch: u32) -> Result<(), ArchiveError> {
+        let chain = self.end().ok_or(ArchiveError::NoBase)?.chain;
+        let tag = self.tag(chain);
         let mut rows = Vec::with_capacity(closed.len());
         for segment in closed {
-            let name = names::segment(segment.first, segment.last, segment.sealing, &self.run);
+            let name = names::segment(segment.first, segment.last, segment.sealing, &tag);
             let content = Bytes::new(&segment.bytes);
-            self.target.put(&name, &content)?;
+            if !self.unnamed.contains(&name) {
+                self.target.put(&name, &content)?;
+                self.unnamed.insert(name.clone());
+            }
             rows.push(Segment {
                 name,
-                chain: 0,
+                chain,
                 after: segment.after,
                 first: segment.first,
                 last: segment.last,
@@ -168,6 +201,7 @@ impl<T: Target> Archive<T> {
                 if manifest.segments.iter().any(|known| known.name == row.name) {
                     continue;
                 }
+                manifest.correct_base_time(row.first_ms);
                 let end = manifest.end().ok_or(ArchiveError::NoBase)?;
                 if row.after != end.zxid {
                     return Err(ArchiveError::Hole { after: row.after, end: end.zxid });
@@ -224,6 +258,7 @@ impl<T: Target> Archive<T> {
                 Ok(revision) => {
                     self.manifest = next;
                     self.revision = Some(revision);
+                    self.unnamed.clear();
                     return Ok(());
                 }
                 Err(TargetError::Conflict) => self.adopt_own()?,
@@ -246,6 +281,13 @@ impl<T: Target> Archive<T> {
         self.revision = Some(stored.revision);
         Ok(())
     }
+}
+
+/// Whether the manifest ends with this base. Another attempt may have written it.
+fn is_base_of_end(manifest: &Manifest, new: &NewBase, sha256: &str) -> bool {
+    let (Some(base), Some(end)) = (manifest.bases.last(), manifest.end()) else { return false };
+    let is_same = new.continuity == Continuity::Continues || base.sha256 == sha256;
+    base.zxid == new.zxid && end.zxid == new.zxid && is_same
 }
 
 /// Reads all segments of a manifest, those in pages too, oldest first.

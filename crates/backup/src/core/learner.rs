@@ -17,6 +17,7 @@ use zebu_zab::{
 };
 
 use super::learner_settings::{LEADER, LearnerSettings, peer_settings};
+use super::stay_end::{OtherHistory, StayEnd, WrongDigest};
 
 /// An exact state, from which the backup continues.
 #[derive(Debug)]
@@ -69,18 +70,6 @@ pub enum LearnerOutput {
     Ended(StayEnd),
 }
 
-/// Why a stay is over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StayEnd {
-    /// The connection was lost, or the leader is another one.
-    Closed {
-        /// The reason, for the log.
-        reason: String,
-    },
-    /// The ensemble has another history than the backup. The next stay must begin with a whole state.
-    OtherHistory,
-}
-
 /// The state of the backup during a stay.
 #[derive(Debug)]
 enum Copy {
@@ -107,8 +96,9 @@ pub struct BackupLearner {
     is_serving: bool,
     has_ended: bool,
     has_mismatch: bool,
-    /// Whether the present state is that of before the stay. Then a wrong digest proves another history.
-    has_continued: bool,
+    wrong_digest: WrongDigest,
+    /// The latest time of an applied transaction, milliseconds since 1970.
+    time_ms: Option<i64>,
     epoch: u32,
 }
 
@@ -117,6 +107,7 @@ impl BackupLearner {
     pub fn new(
         settings: LearnerSettings,
         state: Option<ExactState>,
+        wrong_digest: WrongDigest,
         now_ms: i64,
     ) -> (BackupLearner, Vec<LearnerOutput>) {
         let last = state.as_ref().map_or(Zxid::ZERO, |state| state.tree.last_zxid());
@@ -130,7 +121,6 @@ impl BackupLearner {
         };
         let mut actions = Vec::new();
         let peer = Peer::new(peer_settings(settings), recovered, now_ms, &mut actions);
-        let has_continued = state.is_some();
         let copy = state.map_or(Copy::Absent, |state| Copy::Exact { tree: Box::new(state.tree) });
         let mut learner = BackupLearner {
             peer,
@@ -141,7 +131,8 @@ impl BackupLearner {
             is_serving: false,
             has_ended: false,
             has_mismatch: false,
-            has_continued,
+            wrong_digest,
+            time_ms: None,
             epoch,
         };
         let mut outputs = Vec::new();
@@ -194,6 +185,16 @@ impl BackupLearner {
     /// The highest epoch that was seen.
     pub fn epoch(&self) -> u32 {
         self.epoch
+    }
+
+    /// The latest time of a transaction that was applied in this stay, milliseconds since 1970.
+    pub fn time_ms(&self) -> Option<i64> {
+        self.time_ms
+    }
+
+    /// What a wrong digest would do now. The next stay begins with it.
+    pub fn wrong_digest(&self) -> WrongDigest {
+        self.wrong_digest
     }
 
     /// Whether the leader has confirmed the history of the backup.
@@ -271,7 +272,7 @@ impl BackupLearner {
                 Action::Peer(effect) => self.execute_network(effect, outputs),
                 Action::Disk(command) => match self.execute_disk(command) {
                     Some(io) => done = done.max(Some(io)),
-                    None => self.end(StayEnd::OtherHistory, outputs),
+                    None => self.end(StayEnd::OtherHistory(OtherHistory::SetBack), outputs),
                 },
                 Action::Append { io, .. } => done = done.max(Some(io)),
                 Action::Deliver(entry) => {
@@ -348,7 +349,6 @@ impl BackupLearner {
                 // The leader's SNAP may end at the start of an epoch, which is no transaction of the tree.
                 let tree = if tree.last_zxid() < zxid { at_zxid(tree, zxid) } else { tree };
                 self.unconfirmed.clear();
-                self.has_continued = false;
                 self.copy = Copy::Fuzzy { tree, applied: zxid, until: None };
                 Some(io)
             }
@@ -362,7 +362,12 @@ impl BackupLearner {
     }
 
     fn close(&mut self, reason: &LinkCloseReason, outputs: &mut Vec<LearnerOutput>) {
-        self.end_closed(&reason.to_string(), outputs);
+        match reason {
+            LinkCloseReason::OldEpoch { proposed, .. } => {
+                self.end(StayEnd::EarlierEpoch { leader: *proposed, known: self.epoch }, outputs);
+            }
+            reason => self.end_closed(&reason.to_string(), outputs),
+        }
     }
 
     fn end_closed(&mut self, reason: &str, outputs: &mut Vec<LearnerOutput>) {
@@ -372,7 +377,7 @@ impl BackupLearner {
     fn end(&mut self, end: StayEnd, outputs: &mut Vec<LearnerOutput>) {
         if !self.has_ended {
             self.has_ended = true;
-            if end == StayEnd::OtherHistory {
+            if matches!(end, StayEnd::OtherHistory(_)) {
                 self.copy = Copy::Absent;
             }
             outputs.push(LearnerOutput::Ended(end));
@@ -394,7 +399,7 @@ impl BackupLearner {
                 waiting.push(entry.clone());
             }
             Copy::Exact { .. } | Copy::Fuzzy { .. } => self.apply(&entry, outputs),
-            Copy::Absent => return self.end(StayEnd::OtherHistory, outputs),
+            Copy::Absent => return self.end(StayEnd::OtherHistory(OtherHistory::SetBack), outputs),
         }
         // Transactions before the exact point belong to the base.
         if !self.has_ended && matches!(self.copy, Copy::Exact { .. } | Copy::Lent { .. }) {
@@ -420,15 +425,20 @@ impl BackupLearner {
             }
         };
         tree.apply(&decoded.header, &decoded.txn, &mut |_| ());
-        let expected = decoded.digest.filter(|digest| is_exact && digest.version == DIGEST_VERSION);
-        if !self.has_mismatch && expected.is_some_and(|digest| digest.tree_digest != tree.digest()) {
+        self.time_ms = self.time_ms.max(Some(decoded.header.time_ms));
+        let digest = decoded.digest.filter(|digest| is_exact && digest.version == DIGEST_VERSION);
+        let Some(digest) = digest else { return };
+        if digest.tree_digest == tree.digest() {
+            self.wrong_digest = WrongDigest::BeginAgain;
+            return;
+        }
+        if !self.has_mismatch {
             self.has_mismatch = true;
             outputs.push(LearnerOutput::DigestMismatch { zxid: entry.zxid });
-            // A leader may continue from a zxid that another history has too. After a whole state a wrong
-            // digest has another reason, and one more state would not help.
-            if self.has_continued {
-                self.end(StayEnd::OtherHistory, outputs);
-            }
+        }
+        if self.wrong_digest == WrongDigest::BeginAgain {
+            self.wrong_digest = WrongDigest::GoOn;
+            self.end(StayEnd::OtherHistory(OtherHistory::Digest(entry.zxid)), outputs);
         }
     }
 

@@ -35,6 +35,10 @@ pub struct Base {
     pub nodes: u64,
     /// The digest of the tree.
     pub digest: i64,
+    /// Whether the time is that of the backup's clock, because no transaction had told the leader's. The
+    /// first transaction behind the base corrects it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub local_time: bool,
 }
 
 /// A part of the history, as one of ZooKeeper's log files.
@@ -182,6 +186,18 @@ impl Manifest {
         })
     }
 
+    /// Corrects the time of the last base by the first transaction behind it. `first_ms` is the time of that
+    /// transaction, milliseconds since 1970.
+    pub(super) fn correct_base_time(&mut self, first_ms: i64) {
+        let before = self.bases.iter().rev().nth(1).map(|base| base.time_ms);
+        let floor_ms = before.max(self.segments.last().map(|segment| segment.last_ms));
+        if let Some(base) = self.bases.last_mut().filter(|base| base.local_time) {
+            let time_ms = base.time_ms.min(first_ms);
+            base.time_ms = floor_ms.map_or(time_ms, |floor_ms| time_ms.max(floor_ms));
+            base.local_time = false;
+        }
+    }
+
     /// The number of a new chain.
     pub fn next_chain(&self) -> u32 {
         self.bases.last().map_or(1, |base| base.chain + 1)
@@ -218,6 +234,7 @@ mod tests {
             sha256: String::new(),
             nodes: 1,
             digest: -5,
+            local_time: false,
         }
     }
 

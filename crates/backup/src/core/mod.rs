@@ -14,6 +14,7 @@ pub mod replay;
 pub mod retention;
 pub mod seal;
 pub mod segment;
+pub mod stay_end;
 pub mod target;
 pub mod verify;
 

@@ -136,7 +136,17 @@ mod tests {
 
     fn base(chain: u32, zxid: i64) -> Base {
         let (name, sha256) = (format!("b{zxid}"), String::new());
-        Base { name, chain, zxid: Zxid(zxid), time_ms: zxid * 10, bytes: 0, sha256, nodes: 0, digest: 0 }
+        Base {
+            name,
+            chain,
+            zxid: Zxid(zxid),
+            time_ms: zxid * 10,
+            bytes: 0,
+            sha256,
+            nodes: 0,
+            digest: 0,
+            local_time: false,
+        }
     }
 
     fn segment(chain: u32, first: i64, last: i64) -> Segment {

@@ -68,6 +68,9 @@ pub enum ReplayError {
         /// The next one.
         found: Zxid,
     },
+    /// The observer stopped the replay.
+    #[error("the replay was stopped")]
+    Cancelled,
     /// The rebuilt tree is not the tree that the ensemble had.
     #[error("{name}: after {zxid} the digest of the tree is {found:#x}, and the ensemble had {expected:#x}")]
     Digest {
@@ -102,11 +105,24 @@ pub struct RebuiltState {
 
 /// What a replay does with each transaction.
 pub trait ReplayObserver {
+    /// The bytes of all objects that will be read.
+    fn expect_bytes(&mut self, _bytes: u64) {}
+
+    /// Whether the replay must stop.
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+
     /// Bytes of objects that were read.
     fn read_bytes(&mut self, _bytes: u64) {}
 
     /// A transaction was applied. `time_ms` never decreases.
     fn applied(&mut self, _tree: &Tree, _entry: &TxnEntry, _time_ms: i64) {}
+
+    /// A digest is not that of the ensemble. Whether the replay goes on nevertheless.
+    fn goes_on_after(&mut self, _wrong_digest: &ReplayError) -> bool {
+        false
+    }
 
     /// The base was loaded.
     fn loaded(&mut self, _tree: &Tree, _base: &Base) {}
@@ -144,6 +160,9 @@ struct CheckedReader<'a, R> {
 
 impl<R: Read> Read for CheckedReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.observer.is_cancelled() {
+            return Err(io::Error::other("the replay was stopped"));
+        }
         let count = match self.inner.read(buffer) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
@@ -177,6 +196,9 @@ pub fn load_base(
     } else {
         decode_base(Box::new(&mut reader), &mut restore)
     };
+    if reader.observer.is_cancelled() {
+        return Err(ReplayError::Cancelled);
+    }
     // The rest behind the snapshot belongs to the checksum too. Damage under encryption has no other sign.
     if decoded.is_ok() || is_sealed {
         let rest = io::copy(&mut reader, &mut io::sink());
@@ -197,7 +219,10 @@ pub fn load_base(
     let tree = restore.finish();
     if tree.digest() != base.digest {
         let (expected, found) = (base.digest, tree.digest());
-        return Err(ReplayError::Digest { name: name(), zxid: base.zxid, expected, found });
+        let wrong_digest = ReplayError::Digest { name: name(), zxid: base.zxid, expected, found };
+        if !observer.goes_on_after(&wrong_digest) {
+            return Err(wrong_digest);
+        }
     }
     Ok(tree)
 }
@@ -212,6 +237,29 @@ fn decode_base(mut plain: Box<dyn Read + '_>, restore: &mut Restore) -> Result<(
     io::copy(&mut plain, &mut io::sink()).map(drop).map_err(read)
 }
 
+/// The log of a segment, in plain.
+fn read_segment(
+    target: &impl Target,
+    segment: &Segment,
+    observer: &mut dyn ReplayObserver,
+) -> Result<Vec<u8>, ReplayError> {
+    let name = &segment.name;
+    let bytes = target.get(name, segment.bytes)?;
+    if super::sha256(&bytes) != segment.sha256 {
+        return Err(ReplayError::Checksum { name: name.clone() });
+    }
+    observer.read_bytes(bytes.len() as u64);
+    if Sealing::of_name(name) != Sealing::Age {
+        return Ok(bytes);
+    }
+    let mut plain = Vec::with_capacity(bytes.len());
+    let read = target.unseal(name, Box::new(bytes.as_slice()))?.read_to_end(&mut plain);
+    let broken =
+        |error| ReplayError::Log { name: name.clone(), what: format!("it cannot be decrypted: {error}") };
+    read.map_err(broken)?;
+    Ok(plain)
+}
+
 fn replay_segment(
     target: &impl Target,
     segment: &Segment,
@@ -221,17 +269,7 @@ fn replay_segment(
 ) -> Result<(), ReplayError> {
     let name = &segment.name;
     let broken = |what: &str| ReplayError::Log { name: name.clone(), what: what.to_owned() };
-    let mut bytes = target.get(name, segment.bytes)?;
-    if super::sha256(&bytes) != segment.sha256 {
-        return Err(ReplayError::Checksum { name: name.clone() });
-    }
-    observer.read_bytes(bytes.len() as u64);
-    if Sealing::of_name(name) == Sealing::Age {
-        let mut plain = Vec::with_capacity(bytes.len());
-        let read = target.unseal(name, Box::new(bytes.as_slice()))?.read_to_end(&mut plain);
-        read.map_err(|error| broken(&format!("it cannot be decrypted: {error}")))?;
-        bytes = plain;
-    }
+    let bytes = read_segment(target, segment, observer)?;
     let (mut scanner, header) =
         LogScanner::open(bytes.as_slice()).map_err(|error| broken(&error.to_string()))?;
     if header != LogHeader::Valid {
@@ -240,6 +278,9 @@ fn replay_segment(
     let mut last = segment.after;
     let mut time_ms = segment.first_ms;
     loop {
+        if observer.is_cancelled() {
+            return Err(ReplayError::Cancelled);
+        }
         let item = scanner.next_entry().map_err(|error| broken(&error.to_string()))?;
         let entry = match item {
             ScanItem::Entry(entry) => entry,
@@ -271,7 +312,11 @@ fn replay_segment(
             let last = state.tree.last_zxid();
             return Err(ReplayError::Hole { name: name.clone(), last, found: zxid });
         }
-        apply(&decoded, name, state)?;
+        if let Err(wrong_digest) = apply(&decoded, name, state)
+            && !observer.goes_on_after(&wrong_digest)
+        {
+            return Err(wrong_digest);
+        }
         state.time_ms = state.time_ms.max(time_ms);
         observer.applied(&state.tree, &decoded, state.time_ms);
     }

@@ -1,20 +1,11 @@
-//! Removes what is too old. The manifest forgets it first; then the objects are removed.
+//! Removes objects that are too old. The manifest forgets them first; then they are removed.
 
 use std::collections::BTreeSet;
 
 use super::archive::{Archive, ArchiveError, PageError, all_segments};
 use super::manifest::{Base, Manifest};
 use super::names;
-use super::target::Target;
-
-/// What a removal has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Removed {
-    /// Bases that the manifest forgot.
-    pub bases: u64,
-    /// Objects that were removed, with those that a crash had left.
-    pub objects: u64,
-}
+use super::target::{Target, TargetError};
 
 /// The first base that stays, if all points since `since_ms` must stay: the newest one before that time.
 fn first_kept(manifest: &Manifest, since_ms: i64) -> Option<&Base> {
@@ -46,25 +37,41 @@ pub enum SweepError {
     /// The index cannot be read, so that it is unknown which objects belong to the backup.
     #[error(transparent)]
     Index(#[from] PageError),
-    /// The target failed.
+    /// The target failed, or another process writes to it.
     #[error(transparent)]
-    Target(#[from] super::target::TargetError),
+    Archive(#[from] ArchiveError),
 }
 
-/// Removes objects that the manifest does not name. The caller must have written the manifest itself: then
-/// no other writer can have objects that it is about to name.
-pub fn sweep<T: Target>(archive: &Archive<T>) -> Result<u64, SweepError> {
+impl From<TargetError> for SweepError {
+    fn from(error: TargetError) -> SweepError {
+        SweepError::Archive(error.into())
+    }
+}
+
+/// Removes objects that the manifest does not name. They are listed before another manifest is written: it is
+/// refused if a successor has written one, so that no object of a successor is removed, however long this
+/// process was paused.
+pub fn sweep<T: Target>(archive: &mut Archive<T>) -> Result<u64, SweepError> {
+    let listed = archive.target().list()?;
+    let is_own = |name: &String| names::is_own(name);
+    let candidates: Vec<String> = listed.into_iter().filter(is_own).collect();
+    if unnamed(archive, &candidates)?.is_empty() {
+        return Ok(0);
+    }
+    archive.commit(|_| Ok(()))?;
+    let unnamed = unnamed(archive, &candidates)?;
+    for name in &unnamed {
+        archive.target().delete(name)?;
+    }
+    Ok(unnamed.len() as u64)
+}
+
+/// The names of a list that the manifest does not have.
+fn unnamed<'a, T: Target>(archive: &Archive<T>, listed: &'a [String]) -> Result<Vec<&'a String>, PageError> {
     let manifest = archive.manifest();
     let segments = all_segments(archive.target(), manifest)?;
     let mut named: BTreeSet<&str> = segments.iter().map(|segment| segment.name.as_str()).collect();
     named.extend(manifest.bases.iter().map(|base| base.name.as_str()));
     named.extend(manifest.pages.iter().map(|page| page.name.as_str()));
-    let mut removed = 0;
-    for name in archive.target().list()? {
-        if names::is_own(&name) && !named.contains(name.as_str()) {
-            archive.target().delete(&name)?;
-            removed += 1;
-        }
-    }
-    Ok(removed)
+    Ok(listed.iter().filter(|name| !named.contains(name.as_str())).collect())
 }

@@ -40,6 +40,8 @@ pub struct ClosedSegment {
     pub last_ms: i64,
     /// The number of transactions.
     pub transactions: u64,
+    /// When the first transaction came, milliseconds of the local clock.
+    pub since_ms: i64,
     /// The log file.
     pub bytes: Vec<u8>,
     /// Whether it is encrypted.
@@ -56,20 +58,13 @@ impl ClosedSegment {
     }
 }
 
-#[derive(Debug)]
-struct OpenSegment {
-    closed: ClosedSegment,
-    /// When its first transaction came, milliseconds of the local clock.
-    since_ms: i64,
-}
-
 /// The segment that is being filled.
 #[derive(Debug)]
 pub struct Segmenter {
     limits: SegmentLimits,
     last: Zxid,
     time_ms: i64,
-    open: Option<OpenSegment>,
+    open: Option<ClosedSegment>,
 }
 
 impl Segmenter {
@@ -90,32 +85,35 @@ impl Segmenter {
 
     /// Bytes of the open segment.
     pub fn open_bytes(&self) -> u64 {
-        self.open.as_ref().map_or(0, |open| open.closed.bytes.len() as u64)
+        self.open.as_ref().map_or(0, |open| open.bytes.len() as u64)
     }
 
     /// Appends a committed transaction. `now_ms` is the local clock. Returns a segment that is full.
     pub fn append(&mut self, zxid: Zxid, time_ms: i64, payload: &[u8], now_ms: i64) -> Option<ClosedSegment> {
         self.time_ms = self.time_ms.max(time_ms);
-        let open = self.open.get_or_insert_with(|| OpenSegment {
-            closed: ClosedSegment {
-                after: self.last,
-                first: zxid,
-                last: zxid,
-                first_ms: self.time_ms,
-                last_ms: self.time_ms,
-                transactions: 0,
-                bytes: HEADER.to_vec(),
-                sealing: Sealing::Plain,
-            },
+        let open = self.open.get_or_insert_with(|| ClosedSegment {
+            after: self.last,
+            first: zxid,
+            last: zxid,
+            first_ms: self.time_ms,
+            last_ms: self.time_ms,
+            transactions: 0,
             since_ms: now_ms,
+            bytes: HEADER.to_vec(),
+            sealing: Sealing::Plain,
         });
-        append_payload(payload, &mut open.closed.bytes);
-        open.closed.last = zxid;
-        open.closed.last_ms = self.time_ms;
-        open.closed.transactions += 1;
+        append_payload(payload, &mut open.bytes);
+        open.last = zxid;
+        open.last_ms = self.time_ms;
+        open.transactions += 1;
         self.last = zxid;
-        let is_full = open.closed.bytes.len() as u64 >= self.limits.bytes;
+        let is_full = open.bytes.len() as u64 >= self.limits.bytes;
         if is_full { self.close() } else { None }
+    }
+
+    /// When the first transaction of the open segment came, milliseconds of the local clock.
+    pub fn since_ms(&self) -> Option<i64> {
+        self.open.as_ref().map(|open| open.since_ms)
     }
 
     /// When the open segment is due, in milliseconds of the local clock.
@@ -130,7 +128,7 @@ impl Segmenter {
 
     /// Closes the open segment.
     pub fn close(&mut self) -> Option<ClosedSegment> {
-        self.open.take().map(|open| open.closed)
+        self.open.take()
     }
 }
 

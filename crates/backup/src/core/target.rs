@@ -139,8 +139,7 @@ pub trait Target: Send {
         let read = reader.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes);
         read.map_err(|error| TargetError::io(format!("cannot read {name}"), error))?;
         if bytes.len() as u64 > bytes_max {
-            let error = io::Error::new(io::ErrorKind::FileTooLarge, "longer than the index says");
-            return Err(TargetError::io(format!("cannot read {name}"), error));
+            return Err(TargetError::Damaged(format!("{name} is damaged: it is longer than the index says")));
         }
         Ok(bytes)
     }

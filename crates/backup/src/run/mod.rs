@@ -2,9 +2,12 @@
 //! uploader. When too much waits for the target, it leaves the ensemble and joins again later; the leader
 //! then sends what it missed.
 
+mod base_schedule;
+mod position;
 mod status;
 mod stay;
 mod upload;
+mod verifier;
 mod wire;
 
 use std::future::Future;
@@ -13,7 +16,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
@@ -28,9 +31,12 @@ use crate::core::replay::{ReplayError, Unobserved, rebuild};
 use crate::core::seal::{Sealer, Sealing};
 use crate::core::segment::{SegmentLimits, Segmenter};
 use crate::core::target::Target;
+use base_schedule::BaseSchedule;
+use position::Position;
 pub use status::{RunStatus, StatusView};
-use stay::{Position, Stay};
+use stay::Stay;
 use upload::{UploadSettings, UploadShared, Uploader};
+use verifier::Verifier;
 
 /// The pauses between two attempts to join.
 const JOIN_PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -61,6 +67,18 @@ pub struct Ensemble {
     pub connect: Arc<Connect>,
 }
 
+/// Opens the target of a backup for a reader. It may block.
+pub type OpenReader = dyn Fn() -> Result<Box<dyn Target>, String> + Send + Sync;
+
+/// How a running backup is verified.
+#[derive(Clone)]
+pub struct Verification {
+    /// The time between two verifications, milliseconds.
+    pub every_ms: i64,
+    /// Opens the target for a verification.
+    pub open: Arc<OpenReader>,
+}
+
 /// The settings of a running backup.
 #[derive(Clone)]
 pub struct RunSettings {
@@ -78,8 +96,8 @@ pub struct RunSettings {
     pub base_log_bytes: u64,
     /// The time for which points must stay, milliseconds; `None` keeps all.
     pub keep_ms: Option<i64>,
-    /// The time between two verifications, milliseconds.
-    pub verify_every_ms: Option<i64>,
+    /// Proves the backup from time to time.
+    pub verification: Option<Verification>,
     /// The directory in which a base is written before it goes to the target.
     pub spool: PathBuf,
     /// The compression of bases.
@@ -115,9 +133,11 @@ pub enum RunError {
     /// The end of the backup cannot be loaded.
     #[error("the backup cannot be continued: {0}; start with --new-base to begin a new history beside it")]
     Damaged(String),
-    /// The state cannot be written to the local disk.
-    #[error("cannot write a base to the local disk: {0}")]
-    Spool(#[from] crate::spool::SpoolError),
+    /// The process was told to stop before the first base of a new history could be written.
+    #[error(
+        "nothing of the present history is stored, because its base cannot be written to the local disk: {0}"
+    )]
+    NoBase(String),
     /// A thread of the process failed.
     #[error("a part of the backup process failed: {0}")]
     Internal(String),
@@ -152,16 +172,19 @@ pub async fn run<T: Target + 'static>(
     let opening = settings.clone();
     let opened = tokio::task::spawn_blocking(move || open(&opening, target)).await;
     let (archive, mut position) = opened.map_err(|error| RunError::Internal(error.to_string()))??;
-    let upload = UploadSettings {
-        keep_ms: settings.keep_ms,
-        verify_every_ms: settings.verify_every_ms,
-        sealer: settings.sealer.clone(),
-        hash_seed: settings.hash_seed,
-    };
+    let upload = UploadSettings { keep_ms: settings.keep_ms, sealer: settings.sealer.clone() };
     let shared = Arc::new(UploadShared::new(status.clone()));
-    let uploader = Uploader::start(archive, upload, shared.clone());
+    let uploader = Uploader::start(archive, upload, shared.clone())?;
+    let verification = settings.verification.clone();
+    let verifier = verification.map(|how| Verifier::start(how, settings.hash_seed, shared.clone()));
+    let _verifier = verifier.transpose()?;
+    if let Some(last) = position.state.as_ref().map(|state| state.tree.last_zxid()) {
+        status.received_zxid.store(last.0, Ordering::Relaxed);
+        status.stored_zxid.store(last.0, Ordering::Relaxed);
+    }
     let mut pause = JOIN_PAUSE_MIN;
     let mut rotation = 0;
+    let mut earlier_since: Option<Instant> = None;
     while !*stop.borrow() && !shared.has_failed() {
         wait_for_room(&settings, &shared, &mut stop).await;
         let Some((address, connection)) = connect(&ensemble, &mut rotation, &status).await else {
@@ -176,14 +199,29 @@ pub async fn run<T: Target + 'static>(
         status.rejoins.fetch_add(1, Ordering::Relaxed);
         pause = if end.was_synchronized { JOIN_PAUSE_MIN } else { (pause * 2).min(JOIN_PAUSE_MAX) };
         warn!(reason = %end.reason, "the stay at the leader is over");
+        if !end.is_earlier_epoch {
+            earlier_since = None;
+        } else if earlier_since.get_or_insert_with(Instant::now).elapsed() >= silence_max(&settings.learner) {
+            warn!("the ensemble has lost its data, or was set back; a new history begins");
+            let epoch = position.epoch();
+            if let Some(last) = position.give_up() {
+                uploader.push(upload::UploadJob::Segment(last, epoch));
+            }
+        }
         pause_or_stop(pause, &mut stop, &shared).await;
     }
-    let epoch = position.epoch();
+    let (epoch, missing_base) = (position.epoch(), position.missing_base());
     if let Some(last) = position.close() {
         uploader.push(upload::UploadJob::Segment(last, epoch));
     }
     let finished = tokio::task::spawn_blocking(move || uploader.finish()).await;
-    finished.map_err(|error| RunError::Internal(error.to_string()))?
+    finished.map_err(|error| RunError::Internal(error.to_string()))??;
+    missing_base.map_or(Ok(()), |reason| Err(RunError::NoBase(reason)))
+}
+
+/// How long a leader of the past can go on without its quorum.
+fn silence_max(learner: &LearnerSettings) -> Duration {
+    Duration::from_millis(learner.tick_ms.saturating_mul(learner.sync_limit).max(0).unsigned_abs())
 }
 
 /// Opens the target and loads the state at the end of the backup.
@@ -195,7 +233,7 @@ fn open<T: Target>(settings: &RunSettings, target: T) -> Result<(Archive<T>, Pos
         return Err(RunError::Unsealed);
     }
     let Some(end) = archive.end().filter(|_| settings.begin == RunBegin::Continue) else {
-        return Ok((archive, Position::unknown()));
+        return Ok((archive, Position::default()));
     };
     let segments = all_segments(archive.target(), manifest)?;
     let plan =
@@ -206,11 +244,13 @@ fn open<T: Target>(settings: &RunSettings, target: T) -> Result<(Archive<T>, Pos
         return Err(RunError::Damaged(text));
     }
     info!(zxid = %end.zxid, nodes = state.tree.node_count(), "continuing behind the end of the backup");
-    let segmenter = Segmenter::new(settings.segments, end.zxid, end.time_ms);
+    // The time of a base by the clock of this machine is no limit for those of the leaders.
+    let is_local = manifest.bases.last().is_some_and(|base| base.local_time);
+    let segmenter = Segmenter::new(settings.segments, end.zxid, if is_local { 0 } else { end.time_ms });
     let exact = ExactState { tree: state.tree, epoch: manifest.highest_epoch };
-    let base_ms = plan.base.time_ms;
     let log_bytes = plan.segments.iter().map(|segment| segment.bytes).sum();
-    Ok((archive, Position::known(exact, segmenter, base_ms, log_bytes)))
+    let bases = BaseSchedule::behind(plan.base.zxid, plan.base.time_ms, log_bytes);
+    Ok((archive, Position::known(exact, segmenter, bases)))
 }
 
 /// Waits while too much waits for the target.

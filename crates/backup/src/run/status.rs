@@ -1,8 +1,8 @@
 //! What a running backup tells: numbers for the command line, for metrics and for tests.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
@@ -13,8 +13,10 @@ pub struct RunStatus {
     pub(super) received_zxid: AtomicI64,
     /// The last transaction that the target has.
     pub(super) stored_zxid: AtomicI64,
-    /// When the oldest transaction came that the target lacks, milliseconds since 1970; zero for none.
-    pub(super) waiting_since_ms: AtomicI64,
+    /// When the first transaction of each segment came that the uploader has, milliseconds since 1970.
+    pub(super) waiting_since_ms: Mutex<VecDeque<i64>>,
+    /// When the oldest transaction came that the uploader does not have yet; zero for none.
+    pub(super) unsent_since_ms: AtomicI64,
     /// Bytes that wait for the target.
     pub(super) waiting_bytes: AtomicU64,
     /// Bytes that the target took.
@@ -23,7 +25,7 @@ pub struct RunStatus {
     pub(super) bases: AtomicU64,
     /// Segments that the target took.
     pub(super) segments: AtomicU64,
-    /// Failed attempts to write to the target.
+    /// Failed attempts to write to the target or the spool.
     pub(super) target_errors: AtomicU64,
     /// Stays at a leader that ended.
     pub(super) rejoins: AtomicU64,
@@ -69,7 +71,7 @@ pub struct StatusView {
     pub bases: u64,
     /// Segments that the target took.
     pub segments: u64,
-    /// Failed attempts to write to the target.
+    /// Failed attempts to write to the target or the spool.
     pub target_errors: u64,
     /// Stays at a leader that ended.
     pub rejoins: u64,
@@ -90,14 +92,15 @@ impl RunStatus {
     pub fn view(&self, now_ms: i64) -> StatusView {
         let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
         let zxid = |number: &AtomicI64| format!("0x{:x}", number.load(Ordering::Relaxed));
-        let since_ms = self.waiting_since_ms.load(Ordering::Relaxed);
+        let unsent_ms = Some(self.unsent_since_ms.load(Ordering::Relaxed)).filter(|since_ms| *since_ms != 0);
+        let since_ms = self.waiting_since_ms().front().copied().or(unsent_ms);
         let texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner).clone();
         StatusView {
             synchronized: self.is_synchronized.load(Ordering::Relaxed),
             leader: texts.leader,
             received_zxid: zxid(&self.received_zxid),
             stored_zxid: zxid(&self.stored_zxid),
-            lag_ms: if since_ms == 0 { 0 } else { (now_ms - since_ms).max(0) },
+            lag_ms: since_ms.map_or(0, |since_ms| (now_ms - since_ms).max(0)),
             waiting_bytes: load(&self.waiting_bytes),
             stored_bytes: load(&self.stored_bytes),
             bases: load(&self.bases),
@@ -110,6 +113,10 @@ impl RunStatus {
             failed_verifications: load(&self.failed_verifications),
             last_error: texts.error,
         }
+    }
+
+    pub(super) fn waiting_since_ms(&self) -> MutexGuard<'_, VecDeque<i64>> {
+        self.waiting_since_ms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn set_error(&self, error: String) {
@@ -139,7 +146,12 @@ impl StatusView {
             ("stored_bytes_total", "counter", "bytes that the target took", self.stored_bytes as i64),
             ("bases_total", "counter", "bases that the target took", self.bases as i64),
             ("segments_total", "counter", "log segments that the target took", self.segments as i64),
-            ("errors_total", "counter", "failed attempts to write to the target", self.target_errors as i64),
+            (
+                "errors_total",
+                "counter",
+                "failed attempts to write to the target or the spool",
+                self.target_errors as i64,
+            ),
             ("rejoins_total", "counter", "stays at a leader that ended", self.rejoins as i64),
             ("new_chains_total", "counter", "times at which the history had a hole", self.new_chains as i64),
             ("digest_mismatches_total", "counter", "trees that differed", self.digest_mismatches as i64),

@@ -9,13 +9,17 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 use zebu_tree::Tree;
+use zebu_zab::EncodedTxn;
 
+use super::base_schedule::BaseSchedule;
+use super::position::Position;
 use super::upload::{UploadJob, Uploader};
 use super::wire::LeaderStream;
 use super::{LeaderConnection, RunError, RunSettings, wall_ms};
 use crate::core::archive::{Continuity, NewBase};
-use crate::core::learner::{BackupLearner, ExactState, LearnerInput, LearnerOutput, StayEnd};
+use crate::core::learner::{BackupLearner, LearnerInput, LearnerOutput};
 use crate::core::segment::{ClosedSegment, Segmenter};
+use crate::core::stay_end::{OtherHistory, StayEnd};
 use crate::spool::{SpoolError, SpooledSnapshot, spool};
 
 /// Bytes of transactions that may wait while a base is written. Above it, the link is not read.
@@ -24,42 +28,12 @@ const WAITING_MAX: usize = 64 << 20;
 /// The longest wait for an event.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Where the backup is in the history.
-pub(super) struct Position {
-    state: Option<ExactState>,
-    segmenter: Option<Segmenter>,
-    /// The time of the last base, milliseconds since 1970.
-    base_ms: i64,
-    /// Bytes of log since the last base.
-    log_bytes: u64,
-}
-
-impl Position {
-    /// Before the first base.
-    pub(super) fn unknown() -> Position {
-        Position { state: None, segmenter: None, base_ms: 0, log_bytes: 0 }
-    }
-
-    /// Behind the end of a backup.
-    pub(super) fn known(state: ExactState, segmenter: Segmenter, base_ms: i64, log_bytes: u64) -> Position {
-        Position { state: Some(state), segmenter: Some(segmenter), base_ms, log_bytes }
-    }
-
-    /// The highest epoch that was seen.
-    pub(super) fn epoch(&self) -> u32 {
-        self.state.as_ref().map_or(0, |state| state.epoch)
-    }
-
-    /// Closes the open segment, at the end of the process.
-    pub(super) fn close(mut self) -> Option<ClosedSegment> {
-        self.segmenter.as_mut().and_then(Segmenter::close)
-    }
-}
-
 /// How a stay ended.
 pub(super) struct EndOfStay {
     pub(super) reason: String,
     pub(super) was_synchronized: bool,
+    /// Whether the leader's epoch is below that of the backup.
+    pub(super) is_earlier_epoch: bool,
 }
 
 /// A base that is being written to the local disk.
@@ -68,6 +42,8 @@ struct Writing {
     thread: JoinHandle<(Box<Tree>, Result<SpooledSnapshot, SpoolError>)>,
     /// Segments that must follow the base.
     held: Vec<UploadJob>,
+    /// The schedule for the case that it fails.
+    before: BaseSchedule,
 }
 
 /// A stay at a leader.
@@ -76,15 +52,15 @@ pub(super) struct Stay<'a> {
     uploader: &'a Uploader,
     learner: BackupLearner,
     segmenter: Option<Segmenter>,
-    base_ms: i64,
-    log_bytes: u64,
+    bases: BaseSchedule,
     writing: Option<Writing>,
     began: Instant,
     address: String,
     out: Vec<u8>,
     was_synchronized: bool,
-    /// Whether a history was known when the stay began.
-    had_history: bool,
+    is_earlier_epoch: bool,
+    /// Whether a whole state would begin another chain because of a hole.
+    has_history: bool,
     end: Option<String>,
 }
 
@@ -95,22 +71,22 @@ impl<'a> Stay<'a> {
         position: Position,
         address: String,
     ) -> Stay<'a> {
-        let Position { state, segmenter, base_ms, log_bytes } = position;
+        let Position { state, segmenter, bases, wrong_digest, has_history } = position;
         // The connection is there already, so that the request for it needs no answer.
-        let (learner, _) = BackupLearner::new(settings.learner, state, 0);
+        let (learner, _) = BackupLearner::new(settings.learner, state, wrong_digest, 0);
         Stay {
             settings,
             uploader,
             learner,
-            had_history: segmenter.is_some(),
             segmenter,
-            base_ms,
-            log_bytes,
+            bases,
             writing: None,
             began: Instant::now(),
             address,
             out: Vec::new(),
             was_synchronized: false,
+            is_earlier_epoch: false,
+            has_history,
             end: None,
         }
     }
@@ -144,18 +120,26 @@ impl<'a> Stay<'a> {
             self.do_due_work().await?;
         }
         self.finish_writing().await?;
-        let reason = self.end.take().unwrap_or_default();
-        let end = EndOfStay { reason, was_synchronized: self.was_synchronized };
-        let epoch = self.learner.epoch();
+        self.note_unsent();
+        Ok(self.into_position())
+    }
+
+    fn into_position(mut self) -> (EndOfStay, Position) {
+        let end = EndOfStay {
+            reason: self.end.take().unwrap_or_default(),
+            was_synchronized: self.was_synchronized,
+            is_earlier_epoch: self.is_earlier_epoch,
+        };
+        let (epoch, wrong_digest) = (self.learner.epoch(), self.learner.wrong_digest());
         let state = self.learner.into_state();
-        let mut segmenter = self.segmenter;
-        if state.is_none()
-            && let Some(last) = segmenter.as_mut().and_then(Segmenter::close)
+        let (segmenter, bases, has_history) = (self.segmenter, self.bases, self.has_history);
+        let mut position = Position { state, segmenter, bases, wrong_digest, has_history };
+        if position.state.is_none()
+            && let Some(last) = position.give_up()
         {
             self.uploader.push(UploadJob::Segment(last, epoch));
         }
-        let segmenter = segmenter.filter(|_| state.is_some());
-        Ok((end, Position { state, segmenter, base_ms: self.base_ms, log_bytes: self.log_bytes }))
+        (end, position)
     }
 
     fn now_ms(&self) -> i64 {
@@ -203,15 +187,7 @@ impl<'a> Stay<'a> {
                 LearnerOutput::Send(packet) => packet.encode(&mut self.out),
                 LearnerOutput::NewHistory => self.begin_history(),
                 LearnerOutput::Committed { entry, time_ms } => {
-                    let status = &self.uploader.shared.status;
-                    status.received_zxid.store(entry.zxid.0, Ordering::Relaxed);
-                    let waits = &status.waiting_since_ms;
-                    let _ = waits.compare_exchange(0, wall_ms(), Ordering::Relaxed, Ordering::Relaxed);
-                    let now_ms = wall_ms();
-                    let segmenter = self.segmenter.as_mut();
-                    let closed = segmenter
-                        .and_then(|segmenter| segmenter.append(entry.zxid, time_ms, &entry.bytes, now_ms));
-                    self.store(closed);
+                    self.append(&entry, time_ms);
                 }
                 LearnerOutput::Synchronized => {
                     self.was_synchronized = true;
@@ -221,31 +197,54 @@ impl<'a> Stay<'a> {
                     info!(leader = %self.address, epoch = self.learner.epoch(), "synchronized with the leader");
                 }
                 LearnerOutput::DigestMismatch { zxid } => {
+                    self.uploader.shared.suspend_retention();
                     self.uploader.shared.status.digest_mismatches.fetch_add(1, Ordering::Relaxed);
                     warn!(%zxid, "the tree of the backup differs from the tree of the ensemble");
                 }
                 LearnerOutput::Ended(StayEnd::Closed { reason }) => {
                     self.end.get_or_insert(reason);
                 }
-                LearnerOutput::Ended(StayEnd::OtherHistory) => {
+                LearnerOutput::Ended(StayEnd::OtherHistory(OtherHistory::SetBack)) => {
                     let reason = "the ensemble has another history; a new base follows".to_owned();
+                    self.end.get_or_insert(reason);
+                }
+                LearnerOutput::Ended(StayEnd::OtherHistory(OtherHistory::Digest(zxid))) => {
+                    let reason = format!("the digest after {zxid} is another one; a new base follows");
+                    self.end.get_or_insert(reason);
+                }
+                LearnerOutput::Ended(StayEnd::EarlierEpoch { leader, known }) => {
+                    self.is_earlier_epoch = true;
+                    let reason = format!(
+                        "the leader has epoch {leader}, and the backup has seen epoch {known}: it is a leader \
+                         of the past, or the ensemble has lost its data"
+                    );
+                    self.uploader.shared.status.set_error(reason.clone());
                     self.end.get_or_insert(reason);
                 }
             }
         }
     }
 
+    fn append(&mut self, entry: &EncodedTxn, time_ms: i64) {
+        let status = &self.uploader.shared.status;
+        status.received_zxid.store(entry.zxid.0, Ordering::Relaxed);
+        // Without a segmenter the history has no base yet, which will contain the transaction.
+        let Some(segmenter) = &mut self.segmenter else { return };
+        let closed = segmenter.append(entry.zxid, time_ms, &entry.bytes, wall_ms());
+        self.store(closed);
+    }
+
     /// A whole state came. What follows is another chain.
     fn begin_history(&mut self) {
         let old = self.segmenter.as_mut().and_then(Segmenter::close);
         self.store(old);
-        if self.had_history {
+        if self.has_history {
             self.uploader.shared.status.new_chains.fetch_add(1, Ordering::Relaxed);
             warn!(
                 "the leader could not send what was missed; the backup has a hole and begins a new history"
             );
         }
-        self.had_history = true;
+        self.has_history = true;
         self.write_base(Continuity::NewChain);
     }
 
@@ -253,30 +252,33 @@ impl<'a> Stay<'a> {
         let Some(tree) = self.learner.lend() else { return };
         let zxid = tree.last_zxid();
         let known_ms = self.segmenter.as_ref().map_or(0, Segmenter::time_ms);
-        let time_ms = match continuity {
-            Continuity::Continues => known_ms,
-            Continuity::NewChain => known_ms.max(wall_ms()),
+        let local_time = continuity == Continuity::NewChain && self.learner.time_ms().is_none();
+        let time_ms = match (continuity, self.learner.time_ms()) {
+            (Continuity::Continues, _) => known_ms,
+            (Continuity::NewChain, Some(time_ms)) => known_ms.max(time_ms),
+            // No transaction has told the leader's clock yet; the first one behind the base does.
+            (Continuity::NewChain, None) => known_ms.max(wall_ms()),
         };
         if continuity == Continuity::NewChain {
-            self.segmenter = Some(Segmenter::new(self.settings.segments, zxid, time_ms));
+            let floor_ms = if local_time { known_ms } else { time_ms };
+            self.segmenter = Some(Segmenter::new(self.settings.segments, zxid, floor_ms));
             self.uploader.shared.status.received_zxid.store(zxid.0, Ordering::Relaxed);
         }
         let (nodes, digest) = (tree.node_count() as u64, tree.digest());
         let compression = self.settings.compression;
-        let base = NewBase { zxid, time_ms, nodes, digest, compression, continuity };
+        let base = NewBase { zxid, time_ms, local_time, nodes, digest, compression, continuity };
         let (directory, sealer) = (self.settings.spool.clone(), self.settings.sealer.clone());
         let thread = tokio::task::spawn_blocking(move || {
             let spooled = spool(&tree, &directory, compression, sealer.as_deref());
             (tree, spooled)
         });
-        self.base_ms = wall_ms();
-        self.log_bytes = 0;
-        self.writing = Some(Writing { base, thread, held: Vec::new() });
+        let before = self.bases.begin(zxid, wall_ms());
+        self.writing = Some(Writing { base, thread, held: Vec::new(), before });
     }
 
     fn store(&mut self, closed: Option<ClosedSegment>) {
         let Some(segment) = closed else { return };
-        self.log_bytes += segment.bytes.len() as u64;
+        self.bases.log_bytes += segment.bytes.len() as u64;
         let job = UploadJob::Segment(segment, self.learner.epoch());
         match &mut self.writing {
             Some(writing) => writing.held.push(job),
@@ -294,13 +296,8 @@ impl<'a> Stay<'a> {
         }
         let due = self.segmenter.as_mut().and_then(|segmenter| segmenter.close_if_due(wall_ms()));
         self.store(due);
-        let is_due = wall_ms() - self.base_ms >= self.settings.base_every_ms
-            || self.log_bytes >= self.settings.base_log_bytes;
-        if is_due && self.was_synchronized && self.learner.exact().is_some() && self.writing.is_none() {
-            let last = self.segmenter.as_mut().and_then(Segmenter::close);
-            self.store(last);
-            self.write_base(Continuity::Continues);
-        }
+        self.write_due_base();
+        self.note_unsent();
         let shared = &self.uploader.shared;
         let held: u64 = self.writing.iter().flat_map(|writing| &writing.held).map(UploadJob::bytes).sum();
         if shared.status.waiting_bytes.load(Ordering::Relaxed) + held >= self.settings.buffer_bytes {
@@ -312,13 +309,71 @@ impl<'a> Stay<'a> {
         Ok(())
     }
 
+    /// Notes since when transactions wait that the uploader does not have.
+    fn note_unsent(&self) {
+        let mut held = self.writing.iter().flat_map(|writing| &writing.held).filter_map(UploadJob::since_ms);
+        let since_ms = held.next().or_else(|| self.segmenter.as_ref().and_then(Segmenter::since_ms));
+        // Without its first base the whole history waits.
+        let since_ms = self.bases.missing_since_ms().or(since_ms);
+        self.uploader.shared.status.unsent_since_ms.store(since_ms.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    fn write_due_base(&mut self) {
+        let Some(last) = self.learner.exact().map(Tree::last_zxid) else { return };
+        if !self.was_synchronized
+            || self.writing.is_some()
+            || !self.bases.is_due(wall_ms(), self.settings.base_every_ms, self.settings.base_log_bytes)
+        {
+            return;
+        }
+        if self.bases.missing().is_some() {
+            return self.write_base(Continuity::NewChain);
+        }
+        if self.bases.last() == Some(last) {
+            // An idle ensemble has this base already. Old points still go at their time.
+            self.bases.begin(last, wall_ms());
+            return self.uploader.push(UploadJob::Retention);
+        }
+        let closed = self.segmenter.as_mut().and_then(Segmenter::close);
+        self.store(closed);
+        self.write_base(Continuity::Continues);
+    }
+
     async fn finish_writing(&mut self) -> Result<(), RunError> {
-        let Some(Writing { base, thread, held }) = self.writing.take() else { return Ok(()) };
+        let Some(Writing { base, thread, held, before }) = self.writing.take() else { return Ok(()) };
         let (tree, spooled) = thread.await.map_err(|error| RunError::Internal(error.to_string()))?;
         let outputs = self.learner.give_back(tree);
-        self.uploader.push(UploadJob::Base(base, self.learner.epoch(), spooled?));
-        held.into_iter().for_each(|job| self.uploader.push(job));
+        match spooled {
+            Ok(snapshot) => {
+                self.uploader.push(UploadJob::Base(base, self.learner.epoch(), snapshot));
+                held.into_iter().for_each(|job| self.uploader.push(job));
+            }
+            Err(error) => self.base_failed(base.continuity, held, before, &error),
+        }
         self.carry_out(outputs);
         Ok(())
+    }
+
+    /// The log goes on without the base, if there is an earlier one that it follows.
+    fn base_failed(
+        &mut self,
+        continuity: Continuity,
+        held: Vec<UploadJob>,
+        before: BaseSchedule,
+        error: &SpoolError,
+    ) {
+        let status = &self.uploader.shared.status;
+        status.target_errors.fetch_add(1, Ordering::Relaxed);
+        status.set_error(format!("cannot write a base to the local disk: {error}"));
+        warn!(%error, "cannot write a base to the local disk; trying again later");
+        self.bases.fail(before, wall_ms());
+        match continuity {
+            Continuity::Continues => held.into_iter().for_each(|job| self.uploader.push(job)),
+            // The next attempt begins at a later transaction.
+            Continuity::NewChain => {
+                self.segmenter = None;
+                self.bases.miss(error.to_string(), wall_ms());
+            }
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! The thread that writes to the target. It repeats failed steps, and it stops for good when another writer
 //! has the target.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,12 +15,10 @@ use tracing::{info, warn};
 use super::status::RunStatus;
 use super::{RunError, wall_ms};
 use crate::core::archive::{Archive, ArchiveError, NewBase};
-use crate::core::replay::Unobserved;
-use crate::core::retention;
+use crate::core::retention::{self, SweepError};
 use crate::core::seal::Sealer;
 use crate::core::segment::ClosedSegment;
 use crate::core::target::{Content, Target};
-use crate::core::verify;
 use crate::spool::SpooledSnapshot;
 
 /// The pauses between two attempts.
@@ -37,13 +37,23 @@ pub(super) enum UploadJob {
     Segment(ClosedSegment, u32),
     /// A base, and the highest epoch that was seen.
     Base(NewBase, u32, SpooledSnapshot),
+    /// Removal of points that are too old, although no base follows.
+    Retention,
 }
 
 impl UploadJob {
     pub(super) fn bytes(&self) -> u64 {
         match self {
             UploadJob::Segment(segment, _) => segment.bytes.len() as u64,
-            UploadJob::Base(..) => 0,
+            UploadJob::Base(..) | UploadJob::Retention => 0,
+        }
+    }
+
+    /// When its first transaction came, milliseconds since 1970.
+    pub(super) fn since_ms(&self) -> Option<i64> {
+        match self {
+            UploadJob::Segment(segment, _) => Some(segment.since_ms),
+            UploadJob::Base(..) | UploadJob::Retention => None,
         }
     }
 }
@@ -52,9 +62,7 @@ impl UploadJob {
 #[derive(Clone)]
 pub(super) struct UploadSettings {
     pub(super) keep_ms: Option<i64>,
-    pub(super) verify_every_ms: Option<i64>,
     pub(super) sealer: Option<Arc<dyn Sealer>>,
-    pub(super) hash_seed: u64,
 }
 
 /// What the uploader shares with the stays at leaders.
@@ -65,12 +73,28 @@ pub(super) struct UploadShared {
     pub(super) changed: Notify,
     failure: Mutex<Option<RunError>>,
     is_stopping: AtomicBool,
+    is_retention_suspended: AtomicBool,
 }
 
 impl UploadShared {
     pub(super) fn new(status: Arc<RunStatus>) -> UploadShared {
-        let (failure, is_stopping) = (Mutex::new(None), AtomicBool::new(false));
-        UploadShared { status, changed: Notify::new(), failure, is_stopping }
+        UploadShared {
+            status,
+            changed: Notify::new(),
+            failure: Mutex::new(None),
+            is_stopping: AtomicBool::new(false),
+            is_retention_suspended: AtomicBool::new(false),
+        }
+    }
+
+    /// Keeps all points, because newer ones may be wrong.
+    pub(super) fn suspend_retention(&self) {
+        self.is_retention_suspended.store(true, Ordering::Relaxed);
+    }
+
+    /// The whole backup was proven.
+    pub(super) fn resume_retention(&self) {
+        self.is_retention_suspended.store(false, Ordering::Relaxed);
     }
 
     pub(super) fn has_failed(&self) -> bool {
@@ -101,15 +125,23 @@ impl Uploader {
         archive: Archive<T>,
         settings: UploadSettings,
         shared: Arc<UploadShared>,
-    ) -> Uploader {
+    ) -> Result<Uploader, RunError> {
         let (jobs, received) = channel();
         let (of_thread, sealer) = (shared.clone(), settings.sealer.clone());
         let work = move || {
-            Work { archive, settings, shared: of_thread, has_swept: false, verified_ms: wall_ms() }
-                .run(&received);
+            let shared = of_thread.clone();
+            let work = Work { archive, settings, shared: of_thread, has_swept: false };
+            // Without this thread nothing is stored any more, so that a panic must end the process.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work.run(&received))) {
+                let text = panic_text(&*panic);
+                shared.fail(RunError::Internal(format!(
+                    "the thread that writes to the target panicked: {text}"
+                )));
+            }
         };
-        let thread = std::thread::Builder::new().name("zebu-upload".to_owned()).spawn(work).ok();
-        Uploader { jobs: Some(jobs), thread, sealer, shared }
+        let thread = std::thread::Builder::new().name("zebu-upload".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| RunError::Internal(format!("cannot start a thread: {error}")))?;
+        Ok(Uploader { jobs: Some(jobs), thread: Some(thread), sealer, shared })
     }
 
     /// Adds work. The caller bounds the bytes that wait.
@@ -121,6 +153,7 @@ impl Uploader {
         }
         let status = &self.shared.status;
         status.waiting_bytes.fetch_add(job.bytes(), Ordering::Relaxed);
+        status.waiting_since_ms().extend(job.since_ms());
         if let Some(jobs) = &self.jobs {
             // A thread that has ended left its failure.
             let _ = jobs.send(job);
@@ -138,12 +171,17 @@ impl Uploader {
     }
 }
 
+/// The message of a panic.
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
 struct Work<T> {
     archive: Archive<T>,
     settings: UploadSettings,
     shared: Arc<UploadShared>,
     has_swept: bool,
-    verified_ms: i64,
 }
 
 impl<T: Target> Work<T> {
@@ -153,6 +191,7 @@ impl<T: Target> Work<T> {
             let Some(job) = next.take().or_else(|| jobs.recv().ok()) else { return };
             let result = match job {
                 UploadJob::Base(base, epoch, snapshot) => self.store_base(base, epoch, &snapshot),
+                UploadJob::Retention => self.remove_old(),
                 UploadJob::Segment(segment, epoch) => {
                     let mut batch = vec![segment];
                     let mut highest = epoch;
@@ -162,7 +201,7 @@ impl<T: Target> Work<T> {
                                 batch.push(segment);
                                 highest = highest.max(epoch);
                             }
-                            Ok(job @ UploadJob::Base(..)) => {
+                            Ok(job @ (UploadJob::Base(..) | UploadJob::Retention)) => {
                                 next = Some(job);
                                 break;
                             }
@@ -175,26 +214,30 @@ impl<T: Target> Work<T> {
             if let Err(error) = result {
                 return self.shared.fail(error);
             }
-            self.verify_if_due();
             self.shared.changed.notify_waiters();
         }
     }
 
     fn store_base(&mut self, base: NewBase, epoch: u32, snapshot: &SpooledSnapshot) -> Result<(), RunError> {
         self.repeat(|archive| archive.add_base(base, epoch, snapshot))?;
-        let _ = std::fs::remove_file(snapshot.path());
         let status = &self.shared.status;
         status.bases.fetch_add(1, Ordering::Relaxed);
         status.stored_bytes.fetch_add(snapshot.length(), Ordering::Relaxed);
         status.stored_zxid.store(base.zxid.0, Ordering::Relaxed);
         info!(zxid = %base.zxid, nodes = base.nodes, bytes = snapshot.length(), "stored a base");
+        self.remove_old()
+    }
+
+    fn remove_old(&mut self) -> Result<(), RunError> {
         if let Some(keep_ms) = self.settings.keep_ms {
+            if self.shared.is_retention_suspended.load(Ordering::Relaxed) {
+                warn!("nothing is removed until the whole backup is proven, because a part of it was wrong");
+                return Ok(());
+            }
             let forgotten = self.repeat(|archive| retention::forget(archive, wall_ms() - keep_ms))?;
-            self.sweep(forgotten);
-        } else if !self.has_swept {
-            self.sweep(0);
+            return self.sweep(forgotten);
         }
-        Ok(())
+        if self.has_swept { Ok(()) } else { self.sweep(0) }
     }
 
     fn store_segments(&mut self, batch: &[ClosedSegment], epoch: u32) -> Result<(), RunError> {
@@ -203,49 +246,30 @@ impl<T: Target> Work<T> {
         let status = &self.shared.status;
         status.segments.fetch_add(batch.len() as u64, Ordering::Relaxed);
         status.stored_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let left = status.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed).saturating_sub(bytes);
+        status.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let mut waiting = status.waiting_since_ms();
+        let stored = batch.len().min(waiting.len());
+        waiting.drain(..stored);
+        drop(waiting);
         if let Some(last) = batch.last() {
             status.stored_zxid.store(last.last.0, Ordering::Relaxed);
         }
-        let since_ms = if left == 0 { 0 } else { wall_ms() };
-        status.waiting_since_ms.store(since_ms, Ordering::Relaxed);
-        if !self.has_swept {
-            self.sweep(0);
-        }
-        Ok(())
+        if self.has_swept { Ok(()) } else { self.sweep(0) }
     }
 
-    /// Objects of crashed runs are harmless, so that a failure here is only reported.
-    fn sweep(&mut self, forgotten: u64) {
+    /// Objects of crashed runs are harmless, so that a failure here is only reported, unless another process
+    /// writes to the target.
+    fn sweep(&mut self, forgotten: u64) -> Result<(), RunError> {
         self.has_swept = true;
-        match retention::sweep(&self.archive) {
+        match retention::sweep(&mut self.archive) {
             Ok(0) => {}
             Ok(objects) => {
                 info!(bases = forgotten, objects, "removed what is too old or was left by a crash")
             }
+            Err(SweepError::Archive(error @ ArchiveError::Superseded { .. })) => return Err(error.into()),
             Err(error) => warn!(%error, "old objects were not removed; the next base tries again"),
         }
-    }
-
-    fn verify_if_due(&mut self) {
-        let Some(every_ms) = self.settings.verify_every_ms else { return };
-        if wall_ms() - self.verified_ms < every_ms {
-            return;
-        }
-        self.verified_ms = wall_ms();
-        let (target, manifest) = (self.archive.target(), self.archive.manifest());
-        let status = &self.shared.status;
-        match verify::verify(target, manifest, self.settings.hash_seed, &mut Unobserved, |_| ()) {
-            Ok(()) => {
-                status.verifications.fetch_add(1, Ordering::Relaxed);
-                info!(generation = manifest.generation, "verified the backup");
-            }
-            Err(error) => {
-                status.failed_verifications.fetch_add(1, Ordering::Relaxed);
-                status.set_error(error.to_string());
-                warn!(%error, "the backup is not proven; start zebu backup run with --new-base");
-            }
-        }
+        Ok(())
     }
 
     fn repeat<R>(

@@ -222,6 +222,12 @@ impl Transaction {
         self.push(path, |path| MultiOp::SetData(SetDataRequest { path: Some(path), data, version }))
     }
 
+    /// Makes a node's data null, as Java clients know it.
+    pub fn set_null(&mut self, path: &str, version: Version) -> OpRef<Stat> {
+        let version = version.wire();
+        self.push(path, |path| MultiOp::SetData(SetDataRequest { path: Some(path), data: None, version }))
+    }
+
     /// Deletes a node.
     pub fn delete(&mut self, path: &str, version: Version) -> OpRef<()> {
         let version = version.wire();

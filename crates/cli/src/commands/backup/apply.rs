@@ -1,5 +1,5 @@
-//! `zebu backup apply`: makes a subtree of a living ensemble what it was at a point. Clients keep their
-//! sessions, and their watches fire.
+//! `zebu backup apply`: makes a subtree of a living ensemble, or all of it, what it was at a point. Clients
+//! keep their sessions, and their watches fire.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,13 +7,16 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use tokio::task::JoinSet;
-use zebu_backup::core::apply_plan::{ApplyPlan, ApplyStep, ExtraNodes, LiveNode, path_of, plan_apply};
+use zebu_backup::core::apply_plan::{
+    ApplyPlan, ApplyStep, ExtraNodes, LiveNode, SERVERS, parents, path_of, plan_apply,
+};
 use zebu_client::{Client, CreateMode, CreateSpec, ErrorCode, Transaction, Version};
 use zebu_tree::Lifetime;
 
 use super::access::AccessArguments;
 use super::location::{Location, failure};
 use super::point::{PointArguments, state_at};
+use super::progress::Counted;
 use crate::offline::{Failure, Output, Verdict, acl_text, count, word};
 use crate::protection::ProtectionArguments;
 
@@ -24,17 +27,19 @@ const READS_MAX: usize = 64;
 const OPERATIONS_MAX: usize = 200;
 const BYTES_MAX: usize = 512 << 10;
 
-/// Make a subtree of a living ensemble what it was at a point
+/// Make a subtree of a living ensemble, or all of it, what it was at a point
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   zebu backup apply /backup --path /app --to-time 2026-11-18T12:00:00Z --into zk1:2181 --dry-run
   zebu backup apply /backup --path /app --to-zxid 0x100000010 --into zk1:2181
   zebu backup apply /backup --path /app --to-zxid 0x100000010 --into zk1:2181 --delete
+  zebu backup apply /backup --all --to-time 2026-11-18T12:00:00Z --into zk1:2181 --dry-run
 
 The live subtree is read, compared and changed by transactions. Each write has the version that was read as a \
 condition: if a client writes meanwhile, the transaction is refused and the command stops; start it again. Nodes that \
-the backup lacks stay, unless --delete is given. Ephemeral nodes are neither created nor deleted. Versions and \
+the backup lacks stay, unless --delete is given. Missing nodes above the subtree are created as they were. --all is every \
+node but those below /zookeeper, which belong to the servers. Ephemeral nodes are neither created nor deleted. Versions and \
 counters of sequential nodes are those of the living ensemble.
 Exit status: 0 the subtree is as it was, 1 --dry-run and something differs, 2 it was not completed.")]
 pub(super) struct Apply {
@@ -45,8 +50,12 @@ pub(super) struct Apply {
     point: PointArguments,
 
     /// The node whose subtree is changed
-    #[arg(long, value_name = "PATH")]
-    path: String,
+    #[arg(long, value_name = "PATH", required_unless_present = "all")]
+    path: Option<String>,
+
+    /// Change all nodes but those below /zookeeper
+    #[arg(long, conflicts_with = "path")]
+    all: bool,
 
     /// The living ensemble, host:port,host:port...
     #[arg(long, value_name = "SERVERS")]
@@ -77,23 +86,18 @@ pub(super) struct Apply {
 
 impl Apply {
     pub(super) fn run(self) -> Result<Verdict, Failure> {
-        if !self.path.starts_with('/') || self.path == "/" || self.path.ends_with('/') {
-            return Err(Failure::Text("--path names a node below the root, as /app".to_owned()));
-        }
-        if self.path == "/zookeeper" || self.path.starts_with("/zookeeper/") {
-            return Err(Failure::Text("the nodes below /zookeeper belong to the servers".to_owned()));
-        }
+        let top = self.top()?;
         let backup = self.location.open(&self.access)?;
         let state = state_at(&backup, self.point.point())?;
-        if state.tree.node(&self.path).is_none() {
-            return Err(Failure::Text(format!("{} does not exist at that point", word(&self.path))));
+        if state.tree.node(top).is_none() {
+            return Err(Failure::Text(format!("{} does not exist at that point", word(top))));
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failure)?;
         runtime.block_on(async {
             let client = self.connect().await?;
-            let live = read_subtree(&client, &self.path).await?;
+            let live = read_live(&client, top).await?;
             let extra = if self.delete { ExtraNodes::Delete } else { ExtraNodes::Keep };
-            let plan = plan_apply(&state.tree, &self.path, &live, extra);
+            let plan = plan_apply(&state.tree, top, &live, extra);
             self.show(&plan)?;
             let done = if self.dry_run { Ok(()) } else { write(&client, plan.steps.clone()).await };
             // The session holds nothing, so that its end need not be confirmed.
@@ -101,6 +105,24 @@ impl Apply {
             done?;
             Ok(if self.dry_run && !plan.steps.is_empty() { Verdict::Bad } else { Verdict::Good })
         })
+    }
+
+    /// The node whose subtree is changed.
+    fn top(&self) -> Result<&str, Failure> {
+        let path = match &self.path {
+            None => return Ok("/"),
+            Some(path) => path,
+        };
+        if path == "/" {
+            return Err(Failure::Text("give --all instead of --path / to change all nodes".to_owned()));
+        }
+        if !path.starts_with('/') || path.ends_with('/') {
+            return Err(Failure::Text("--path names a node below the root, as /app".to_owned()));
+        }
+        if path == SERVERS || path.strip_prefix(SERVERS).is_some_and(|rest| rest.starts_with('/')) {
+            return Err(Failure::Text("the nodes below /zookeeper belong to the servers".to_owned()));
+        }
+        Ok(path)
     }
 
     async fn connect(&self) -> Result<Client, Failure> {
@@ -140,9 +162,15 @@ impl Apply {
 /// A node with its path and the names of its children; `None` if it is missing.
 type ReadNode = Option<(String, LiveNode, Vec<String>)>;
 
-/// Reads a living subtree; empty if the node is missing.
-async fn read_subtree(client: &Client, top: &str) -> Result<BTreeMap<String, LiveNode>, Failure> {
+/// Reads a living subtree, and the nodes above it. Missing nodes are left out.
+async fn read_live(client: &Client, top: &str) -> Result<BTreeMap<String, LiveNode>, Failure> {
     let mut live = BTreeMap::new();
+    for path in parents(top) {
+        if let Some((path, node, _)) = read_node(client, path.to_owned()).await.map_err(failure)? {
+            live.insert(path, node);
+        }
+    }
+    let bar = Counted::new(0);
     let mut due = vec![top.to_owned()];
     let mut reading: JoinSet<Result<ReadNode, zebu_client::Error>> = JoinSet::new();
     loop {
@@ -154,8 +182,11 @@ async fn read_subtree(client: &Client, top: &str) -> Result<BTreeMap<String, Liv
         }
         let Some(read) = reading.join_next().await else { return Ok(live) };
         if let Some((path, node, children)) = read.map_err(failure)?.map_err(failure)? {
-            due.extend(children.iter().map(|name| format!("{path}/{name}")));
+            let parent = if path == "/" { "" } else { path.as_str() };
+            let children = children.iter().map(|name| format!("{parent}/{name}"));
+            due.extend(children.filter(|path| path != SERVERS));
             live.insert(path, node);
+            bar.set(live.len() as u64);
         }
     }
 }
@@ -192,7 +223,9 @@ async fn write(client: &Client, steps: Vec<ApplyStep>) -> Result<(), Failure> {
     let mut transaction = client.transaction();
     let mut bytes = 0;
     let mut first = String::new();
-    for step in steps {
+    let bar = Counted::new(steps.len() as u64);
+    for (done, step) in (0..).zip(steps) {
+        bar.set(done);
         let path = path_of(&step).to_owned();
         if let ApplyStep::SetAcl { path, acl, aversion } = step {
             let full = std::mem::replace(&mut transaction, client.transaction());
@@ -252,9 +285,11 @@ fn add(transaction: &mut Transaction, step: ApplyStep) -> usize {
             bytes
         }
         ApplyStep::Set { path, data, version } => {
-            let data = data.unwrap_or_default();
-            let bytes = path.len() + data.len();
-            transaction.set(&path, data, Version::Exactly(version));
+            let bytes = path.len() + data.as_ref().map_or(0, Vec::len);
+            match data {
+                Some(data) => transaction.set(&path, data, Version::Exactly(version)),
+                None => transaction.set_null(&path, Version::Exactly(version)),
+            };
             bytes
         }
         ApplyStep::Delete { path, version } => {

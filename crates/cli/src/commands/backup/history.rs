@@ -13,7 +13,8 @@ use zebu_tree::Tree;
 
 use super::access::AccessArguments;
 use super::location::{Location, failure, hash_seed};
-use crate::offline::{Failure, Output, Verdict, acl_text, base64, data_text, time};
+use super::progress::{BytesRead, bytes_of};
+use crate::offline::{Failure, Output, Screen, Verdict, acl_text, base64, data_text, time};
 
 /// Show all versions of a node that a backup has
 #[derive(Debug, Args)]
@@ -75,6 +76,7 @@ struct Watched<'a> {
     path: &'a str,
     json: bool,
     out: Output,
+    bar: BytesRead,
     last: Option<Version>,
     was_there: bool,
     written: Result<(), Failure>,
@@ -109,6 +111,10 @@ impl Watched<'_> {
 }
 
 impl ReplayObserver for Watched<'_> {
+    fn read_bytes(&mut self, bytes: u64) {
+        self.bar.read_bytes(bytes);
+    }
+
     fn loaded(&mut self, tree: &Tree, base: &Base) {
         self.last = Version::of(tree, self.path);
         if self.last.is_some() {
@@ -131,24 +137,26 @@ impl ReplayObserver for Watched<'_> {
 impl History {
     pub(super) fn run(self) -> Result<Verdict, Failure> {
         let backup = self.location.open(&self.access)?;
+        let mut plans: Vec<Plan> = Vec::new();
+        for base in &backup.manifest.bases {
+            if plans.last().is_some_and(|plan| plan.base.chain == base.chain) {
+                continue;
+            }
+            let of_chain = backup.segments.iter().filter(|segment| segment.chain == base.chain);
+            let segments = of_chain.cloned().collect();
+            plans.push(Plan { base: base.clone(), segments, point: Point::Latest });
+        }
         let mut watched = Watched {
             path: &self.path,
             json: self.json,
             out: Output::new(),
+            bar: BytesRead::new(plans.iter().map(bytes_of).sum(), Screen::Busy),
             last: None,
             was_there: false,
             written: Ok(()),
         };
-        let mut chain = None;
-        for base in &backup.manifest.bases {
-            if chain == Some(base.chain) {
-                continue;
-            }
-            chain = Some(base.chain);
-            let of_chain = backup.segments.iter().filter(|segment| segment.chain == base.chain);
-            let segments = of_chain.cloned().collect();
-            let plan = Plan { base: base.clone(), segments, point: Point::Latest };
-            rebuild(&backup.target, &plan, hash_seed()?, &mut watched).map_err(failure)?;
+        for plan in &plans {
+            rebuild(&backup.target, plan, hash_seed()?, &mut watched).map_err(failure)?;
         }
         watched.written?;
         watched.out.flush()?;

@@ -84,9 +84,14 @@ impl Location {
         }
     }
 
-    /// Opens the place for a reader. A running backup may write to it meanwhile.
+    /// Opens the place for a reader, who can decrypt it if the key was named.
+    pub(super) fn open_for_reader(&self, access: &AccessArguments) -> Result<Box<dyn Target>, Failure> {
+        access.with_key(self.open_to_read(access)?)
+    }
+
+    /// Opens the place and reads its index. A running backup may write to it meanwhile.
     pub(super) fn open(&self, access: &AccessArguments) -> Result<OpenedBackup, Failure> {
-        let target = access.with_key(self.open_to_read(access)?)?;
+        let target = self.open_for_reader(access)?;
         let Some(stored) = target.manifest().map_err(failure)? else {
             return Err(Failure::Text(format!("{self} has no backup: it has no manifest.json")));
         };

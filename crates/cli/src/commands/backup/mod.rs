@@ -14,6 +14,7 @@ mod progress;
 mod quorum;
 mod restore;
 mod run;
+mod spool_directory;
 mod units;
 mod verify;
 

@@ -7,7 +7,7 @@ use zebu_backup::core::replay::{RebuiltState, rebuild};
 use zebu_proto::Zxid;
 
 use super::location::{OpenedBackup, failure, hash_seed};
-use super::progress::BytesRead;
+use super::progress::{BytesRead, DigestRule};
 use crate::offline::{Failure, Screen, time};
 
 /// The point of a command that needs one state.
@@ -79,9 +79,19 @@ pub(super) fn planned(backup: &OpenedBackup, point: Point) -> Result<Plan, Failu
 
 /// Rebuilds the state at a point, with a progress bar.
 pub(super) fn state_at(backup: &OpenedBackup, point: Point) -> Result<RebuiltState, Failure> {
+    Ok(state_by_rule(backup, point, DigestRule::Compare)?.0)
+}
+
+/// Rebuilds the state at a point, and returns the number of wrong digests too.
+pub(super) fn state_by_rule(
+    backup: &OpenedBackup,
+    point: Point,
+    digests: DigestRule,
+) -> Result<(RebuiltState, u64), Failure> {
     let plan = planned(backup, point)?;
-    let mut bar = BytesRead::of_plan(&plan, Screen::Free);
-    rebuild(&backup.target, &plan, hash_seed()?, &mut bar).map_err(failure)
+    let mut bar = BytesRead::of_plan(&plan, Screen::Free, digests);
+    let state = rebuild(&backup.target, &plan, hash_seed()?, &mut bar).map_err(failure)?;
+    Ok((state, bar.wrong_digests))
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use zebu_backup::run::wall_ms;
 
 use super::access::AccessArguments;
 use super::location::{Location, failure};
-use super::point::{PointArguments, state_at};
+use super::point::{PointArguments, state_by_rule};
+use super::progress::{Counted, DigestRule};
 use crate::offline::{Failure, Output, Verdict, count, time};
 
 /// Write the state at a point as a data directory, for servers of Zebu or Apache
@@ -21,8 +22,8 @@ Examples:
   zebu backup restore /backup --out data                 the end of the backup
 
 Restore once for each member, or copy the directory to all of them, and then start them. All members need the same \
-state. It gets an epoch above all that the ensemble has had, so that no old member can win an election against it. \
-Sessions and their ephemeral nodes are dropped: their clients have gone on without them.
+state. It gets an epoch above all that the backup has seen, so that no old member of these epochs can win an election \
+against it. If the ensemble went on after the backup had ended, name a later epoch with --min-epoch. Sessions and their ephemeral nodes are dropped: their clients have gone on without them.
 Exit status: 0 written, 2 nothing usable was written.")]
 pub(super) struct Restore {
     /// The place of the backup: a directory, or s3://bucket/prefix
@@ -38,6 +39,15 @@ pub(super) struct Restore {
     /// Keep sessions and ephemeral nodes, so that clients can resume them
     #[arg(long)]
     keep_sessions: bool,
+
+    /// Let the new epoch be at least this one, for an ensemble that was in later epochs than the backup has
+    /// seen: one above the highest currentEpoch and acceptedEpoch of all old members
+    #[arg(long, value_name = "EPOCH", default_value_t = 0)]
+    min_epoch: u32,
+
+    /// Restore although digests of the ensemble are those of another tree, and tell how many
+    #[arg(long)]
+    ignore_digests: bool,
 
     /// Write a myid file with this number too
     #[arg(long, value_name = "NUMBER")]
@@ -55,18 +65,24 @@ impl Restore {
     pub(super) fn run(self) -> Result<Verdict, Failure> {
         check_empty(&self.out).map_err(failure)?;
         let backup = self.location.open(&self.access)?;
-        let state = state_at(&backup, self.point.point())?;
+        let digests = if self.ignore_digests { DigestRule::Ignore } else { DigestRule::Compare };
+        let (state, wrong_digests) = state_by_rule(&backup, self.point.point(), digests)?;
         let (last, last_ms, replayed) = (state.tree.last_zxid(), state.time_ms, state.transactions);
+        let highest_epoch = backup.manifest.highest_epoch.max(self.min_epoch.saturating_sub(1));
         let sessions = if self.keep_sessions { Sessions::Keep } else { Sessions::Drop };
-        let state = in_new_epoch(state.tree, backup.manifest.highest_epoch, sessions, wall_ms());
+        let state = in_new_epoch(state.tree, highest_epoch, sessions, wall_ms());
         let state = state.map_err(failure)?;
-        let written = write_directory(&state, &self.out, self.myid, |_| ()).map_err(failure)?;
+        let bar = Counted::new(state.tree.node_count() as u64);
+        let written = write_directory(&state, &self.out, self.myid, |nodes| bar.set(nodes));
+        drop(bar);
+        let written = written.map_err(failure)?;
         let mut out = Output::new();
         if self.json {
             out.json(&json!({
                 "zxid": last.to_string(), "time_ms": last_ms, "transactions": replayed, "nodes": written.nodes,
                 "ended_sessions": written.ended_sessions, "new_zxid": written.zxid.to_string(),
                 "snapshot": written.snapshot.display().to_string(),
+                "wrong_digests": wrong_digests,
             }))?;
         } else {
             out.line(format!(
@@ -79,6 +95,10 @@ impl Restore {
                 count(written.ended_sessions, "session", "sessions"),
                 written.zxid
             ))?;
+            if wrong_digests > 0 {
+                let digests = count(wrong_digests, "digest", "digests");
+                out.line(format!("{digests} of the ensemble are those of another tree"))?;
+            }
             out.line(format!("written to {}", written.snapshot.display()))?;
         }
         out.flush()?;

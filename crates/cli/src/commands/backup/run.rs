@@ -12,13 +12,16 @@ use zebu_backup::core::learner_settings::LearnerSettings;
 use zebu_backup::core::seal::Sealer;
 use zebu_backup::core::segment::SegmentLimits;
 use zebu_backup::encryption::Recipients;
-use zebu_backup::run::{Ensemble, LeaderConnection, RunBegin, RunSettings, RunStatus, run, wall_ms};
+use zebu_backup::run::{
+    Ensemble, LeaderConnection, RunBegin, RunSettings, RunStatus, Verification, run, wall_ms,
+};
 use zebu_proto::ServerId;
 use zebu_server::QuorumDialer;
 use zebu_storage::Compression;
 
 use super::access::AccessArguments;
 use super::location::{Location, failure, hash_seed};
+use super::spool_directory::SpoolDirectory;
 use super::units::{milliseconds, parse_duration, parse_size};
 use super::{leader, metrics_port, quorum};
 use crate::logging::LogFormat;
@@ -97,7 +100,8 @@ pub(super) struct Run {
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_size)]
     buffer: u64,
 
-    /// A directory in which each base is written before it goes to its place [default: the system's]
+    /// A directory in which each base is written before it goes to its place; a private directory is created
+    /// in it [default: the system's directory for temporary files]
     #[arg(long, value_name = "DIRECTORY")]
     spool: Option<PathBuf>,
 
@@ -143,8 +147,9 @@ impl Run {
             return Err(Failure::Text(text.to_owned()));
         }
         let target = self.access.with_key(self.to.open_to_write(&self.access)?)?;
-        let own_spool = SpoolDirectory::create(self.spool.as_deref())?;
-        let settings = self.settings(&own_spool, recipients)?;
+        let spool = self.spool.clone().unwrap_or_else(std::env::temp_dir);
+        let spool = SpoolDirectory::create(&spool)?;
+        let settings = self.settings(&spool, recipients)?;
         let ensemble = self.ensemble(protection, dialer);
         let status = Arc::new(RunStatus::default());
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -184,13 +189,26 @@ impl Run {
             base_every_ms: milliseconds(self.base_every),
             base_log_bytes: self.base_log,
             keep_ms: self.keep.map(milliseconds),
-            verify_every_ms: self.verify_every.map(milliseconds),
-            spool: spool.0.clone(),
+            verification: self.verification(),
+            spool: spool.path().to_owned(),
             compression: Compression::Snappy,
             sealer: keys.map(|keys| Arc::new(keys) as Arc<dyn Sealer>),
             hash_seed: random,
             begin: if self.new_base { RunBegin::NewBase } else { RunBegin::Continue },
         })
+    }
+
+    /// A verification opens the place itself, so that it does not wait for the upload, nor the upload for it.
+    fn verification(&self) -> Option<Verification> {
+        let every_ms = milliseconds(self.verify_every?);
+        let (place, access) = (self.to.clone(), self.access.clone());
+        let open = Arc::new(move || {
+            place.open_for_reader(&access).map_err(|failure| match failure {
+                Failure::Text(text) => text,
+                Failure::ReaderLeft => String::new(),
+            })
+        });
+        Some(Verification { every_ms, open })
     }
 
     fn ensemble(&self, protection: Protection, dialer: Arc<QuorumDialer>) -> Ensemble {
@@ -208,27 +226,6 @@ impl Run {
                     Ok(Box::new(connection) as Box<dyn LeaderConnection>)
                 })
             }),
-        }
-    }
-}
-
-/// The directory for bases on their way. An own one is removed at the end.
-struct SpoolDirectory(PathBuf, bool);
-
-impl SpoolDirectory {
-    fn create(given: Option<&std::path::Path>) -> Result<SpoolDirectory, Failure> {
-        let own = || std::env::temp_dir().join(format!("zebu-backup-{}", std::process::id()));
-        let path = given.map_or_else(own, std::path::Path::to_owned);
-        std::fs::create_dir_all(&path).map_err(|error| Failure::of_file("create", &path, &error))?;
-        Ok(SpoolDirectory(path, given.is_none()))
-    }
-}
-
-impl Drop for SpoolDirectory {
-    fn drop(&mut self) {
-        if self.1 {
-            // What stays is in the system's directory for temporary files.
-            let _ = std::fs::remove_dir_all(&self.0);
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use clap::Args;
 use serde_json::json;
-use zebu_backup::core::verify::{ProvenPart, VerifyError, verify};
+use zebu_backup::core::verify::{Finding, ProvenPart, prove};
 
 use super::access::AccessArguments;
-use super::location::{Location, failure, hash_seed};
+use super::location::{Location, hash_seed};
 use super::progress::BytesRead;
 use crate::offline::{Failure, Output, Screen, Verdict, count};
 
@@ -18,8 +18,8 @@ Examples:
 
 Each base is loaded and its log replayed up to the next base. Compared are the checksum of each object, the order of \
 all transactions, the digest that the leader wrote with each transaction (Apache since 3.6, Zebu), and the digest of \
-the next base. It needs memory for one tree.
-Exit status: 0 proven, 1 a flaw was found, 2 the backup cannot be read.")]
+the next base. All flaws are shown. A running backup may write and clean up meanwhile. It needs memory for one tree.
+Exit status: 0 proven, 1 a flaw was found, 2 the backup cannot be read: nothing is known about it.")]
 pub(super) struct Verify {
     /// The place of the backup: a directory, or s3://bucket/prefix
     location: Location,
@@ -34,39 +34,32 @@ pub(super) struct Verify {
 
 impl Verify {
     pub(super) fn run(self) -> Result<Verdict, Failure> {
-        let backup = self.location.open(&self.access)?;
-        let bytes = backup.manifest.bases.iter().map(|base| base.bytes).sum::<u64>()
-            + backup.segments.iter().map(|segment| segment.bytes).sum::<u64>();
-        let mut bar = BytesRead::new(bytes, Screen::Busy);
+        let target = self.location.open_for_reader(&self.access)?;
+        let mut bar = BytesRead::new(0, Screen::Busy);
         let mut out = Output::new();
         let mut written = Ok(());
-        let result = verify(&backup.target, &backup.manifest, hash_seed()?, &mut bar, |part| {
+        let result = prove(&target, hash_seed()?, &mut bar, |finding| {
             if written.is_ok() {
-                written = show(part, self.json, &mut out);
+                written = match finding {
+                    Finding::Proven(part) => show(&part, self.json, &mut out),
+                    Finding::Flaw(error) => show_flaw(&error.to_string(), self.json, &mut out),
+                };
             }
         });
         drop(bar);
         written?;
-        let verdict = match result {
-            Ok(()) => Verdict::Good,
-            // Another attempt may succeed, so that this is no flaw.
-            Err(VerifyError::Replay(zebu_backup::core::replay::ReplayError::Target(
-                error @ (zebu_backup::core::target::TargetError::Io { .. }
-                | zebu_backup::core::target::TargetError::Unusable(_)),
-            ))) => return Err(failure(error)),
-            Err(error) => {
-                let text = error.to_string();
-                if self.json {
-                    out.json(&json!({ "flaw": text }))?
-                } else {
-                    out.line(format!("FLAW {text}"))?
-                };
-                Verdict::Bad
-            }
-        };
         out.flush()?;
-        Ok(verdict)
+        match result {
+            Ok(0) => Ok(Verdict::Good),
+            Ok(_) => Ok(Verdict::Bad),
+            // Another attempt may succeed, so that this is no flaw.
+            Err(error) => Err(Failure::Text(format!("{}: {error}", self.location))),
+        }
     }
+}
+
+fn show_flaw(text: &str, json: bool, out: &mut Output) -> Result<(), Failure> {
+    if json { out.json(&json!({ "flaw": text })) } else { out.line(format!("FLAW {text}")) }
 }
 
 fn show(part: &ProvenPart, json: bool, out: &mut Output) -> Result<(), Failure> {
