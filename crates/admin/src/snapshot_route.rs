@@ -37,6 +37,8 @@ pub(crate) enum SnapshotDenied {
     TooSoon { text: String, seconds: u64 },
     /// Other snapshots are being written or sent, or the state keeps changing.
     Busy(String),
+    /// The disk has no room for the file.
+    NoRoom(String),
     /// The file could not be written.
     Failed(String),
 }
@@ -68,10 +70,15 @@ pub(crate) async fn write_snapshot(
     match views.take_snapshot().await {
         Ok(snapshot) => Ok((snapshot, stream)),
         Err(refused) => {
-            state.snapshot_limiter.give_back();
+            match refused {
+                SnapshotRefusal::Busy | SnapshotRefusal::NoRoom => state.snapshot_limiter.give_back(),
+                // Whole files were written for this call, so it counts.
+                SnapshotRefusal::KeptChanging | SnapshotRefusal::Failed(_) => {}
+            }
             let text = refused.to_string();
             Err(match refused {
                 SnapshotRefusal::Busy | SnapshotRefusal::KeptChanging => SnapshotDenied::Busy(text),
+                SnapshotRefusal::NoRoom => SnapshotDenied::NoRoom(text),
                 SnapshotRefusal::Failed(_) => SnapshotDenied::Failed(text),
             })
         }
@@ -99,6 +106,7 @@ pub(crate) async fn take_snapshot(state: &Arc<AdminState>, views: &ServerViews, 
             response
         }
         Err(SnapshotDenied::Busy(text)) => refusal(StatusCode::SERVICE_UNAVAILABLE, NAME, &text),
+        Err(SnapshotDenied::NoRoom(text)) => refusal(StatusCode::INSUFFICIENT_STORAGE, NAME, &text),
         Err(SnapshotDenied::Failed(text)) => refusal(StatusCode::INTERNAL_SERVER_ERROR, NAME, &text),
     }
 }

@@ -78,6 +78,10 @@ pub struct RoomReport {
     pub snapshot_free: Option<u64>,
     /// The length of the reserve.
     pub reserve: u64,
+    /// The bytes that the reserve lacks, if the snapshots are on its file system.
+    pub reserve_missing: u64,
+    /// The mark of the file system of the snapshots below which the tree must not grow.
+    pub snapshot_stop: u64,
     /// Whether the reserve was released now.
     pub released: bool,
 }
@@ -90,7 +94,11 @@ pub struct RoomKeeper<D: Disk> {
     logs: PathBuf,
     snapshots: PathBuf,
     reserve: ReserveFile<D>,
-    room: DiskRoom,
+    /// The state of each file system: a mark is left with an eighth more than the mark of that one.
+    logs_room: DiskRoom,
+    snapshots_room: DiskRoom,
+    /// The bytes of the append at the last look.
+    needed: u64,
 }
 
 impl<D: Disk> RoomKeeper<D> {
@@ -102,7 +110,8 @@ impl<D: Disk> RoomKeeper<D> {
     ) -> Result<RoomKeeper<D>, IoFailure> {
         let (logs, snapshots) = (directories.logs(), directories.snapshots());
         let reserve = ReserveFile::open(disk.clone(), logs.clone())?;
-        Ok(RoomKeeper { disk, settings, logs, snapshots, reserve, room: DiskRoom::Enough })
+        let (logs_room, snapshots_room) = (DiskRoom::Enough, DiskRoom::Enough);
+        Ok(RoomKeeper { disk, settings, logs, snapshots, reserve, logs_room, snapshots_room, needed: 0 })
     }
 
     /// The length of the reserve in bytes.
@@ -112,6 +121,7 @@ impl<D: Disk> RoomKeeper<D> {
 
     /// Looks before an append of `needed` bytes, and releases the reserve if they would not fit.
     pub fn look(&mut self, needed: u64) -> Result<RoomReport, IoFailure> {
+        self.needed = needed;
         let Some(mut logs) = self.space(&self.logs)? else { return Ok(RoomReport::default()) };
         let marks = self.settings.marks(logs.total);
         let is_short = logs.free < needed.saturating_add(marks.margin());
@@ -123,36 +133,48 @@ impl<D: Disk> RoomKeeper<D> {
         // Nearly always both are one directory, and this runs before each group of appends.
         let snapshots =
             if self.snapshots == self.logs { logs } else { self.space(&self.snapshots)?.unwrap_or(logs) };
-        self.room = self.state(marks, logs, snapshots);
+        let room = self.update_rooms(marks, logs, snapshots);
+        let reserve = self.reserve.length();
+        let missing = marks.reserve.saturating_sub(reserve);
         Ok(RoomReport {
-            room: self.room,
+            room,
             log_free: Some(logs.free),
             snapshot_free: Some(snapshots.free),
-            reserve: self.reserve.length(),
+            reserve,
+            // Other processes change the free bytes between two looks, but not the size.
+            reserve_missing: if logs.total == snapshots.total { missing } else { 0 },
+            snapshot_stop: self.settings.marks(snapshots.total).stop,
             released,
         })
     }
 
-    /// Extends an incomplete reserve by a step, if there is room. Returns whether it is complete now.
+    /// Extends an incomplete reserve by a step, if there is room, and removes one that is no longer
+    /// configured. Returns whether it is complete now.
     pub fn extend_reserve(&mut self) -> Result<bool, IoFailure> {
         let Some(logs) = self.space(&self.logs)? else { return Ok(true) };
         let marks = self.settings.marks(logs.total);
-        if self.room != DiskRoom::Full && self.reserve.length() < marks.reserve {
-            self.reserve.grow(marks.reserve.min(self.reserve.length() + GROWTH_STEP))?;
-            return Ok(self.reserve.length() == marks.reserve);
+        self.reserve.refresh()?;
+        if marks.reserve == 0 {
+            self.reserve.release()?;
+            return Ok(true);
+        }
+        let missing = marks.reserve.saturating_sub(self.reserve.length());
+        let step = missing.min(GROWTH_STEP);
+        // A second margin stays free. Otherwise one of the next appends would release the reserve again.
+        let taken = marks.margin().saturating_mul(2).saturating_add(step).saturating_add(self.needed);
+        if missing > 0 && self.logs_room != DiskRoom::Full && logs.free >= taken {
+            self.reserve.grow(self.reserve.length() + step)?;
         }
         Ok(self.reserve.length() >= marks.reserve)
     }
 
     /// The worse state of both directories. What the reserve lacks is not free for the log.
-    fn state(&self, marks: RoomMarks, logs: DiskSpace, snapshots: DiskSpace) -> DiskRoom {
+    fn update_rooms(&mut self, marks: RoomMarks, logs: DiskSpace, snapshots: DiskSpace) -> DiskRoom {
         let beside_reserve = (logs.free + self.reserve.length()).saturating_sub(marks.reserve);
-        let of_logs = marks.room(beside_reserve, self.room);
-        let is_one = logs.total == snapshots.total && logs.free == snapshots.free;
-        if is_one {
-            return of_logs;
-        }
-        of_logs.max(self.settings.marks(snapshots.total).room(snapshots.free, self.room))
+        self.logs_room = marks.room(beside_reserve, self.logs_room);
+        let marks = self.settings.marks(snapshots.total);
+        self.snapshots_room = marks.room(snapshots.free, self.snapshots_room);
+        self.logs_room.max(self.snapshots_room)
     }
 
     fn space(&self, directory: &std::path::Path) -> Result<Option<DiskSpace>, IoFailure> {

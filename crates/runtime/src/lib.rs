@@ -27,7 +27,7 @@ pub use round::{Edge, ExclusiveWork, Round, SharedWork};
 pub use send_queue::{QueuedItem, SendQueue};
 pub use snapshot_store::{SnapshotHead, SnapshotSections, SnapshotStore};
 pub use snapshot_stream::{SendProgress, SnapshotReceiver, SnapshotSender, StreamAbort};
-pub use snapshot_task::{SnapshotStep, SnapshotTask};
+pub use snapshot_task::{NODE_BYTES, SnapshotStep, SnapshotTask};
 pub use startup::{
     LoadOptions, OnDamage, OpenedMember, StartReport, StateTarget, is_new, load, open_log, open_member,
 };

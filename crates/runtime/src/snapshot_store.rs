@@ -68,6 +68,11 @@ impl<D: Disk> SnapshotStore<D> {
         self.compression
     }
 
+    /// The free bytes for another snapshot; `None` if they are not known or have no limit.
+    pub(crate) fn free_bytes(&self) -> Option<u64> {
+        self.disk.space(&self.directory).ok().flatten().map(|space| space.free)
+    }
+
     /// The file of a snapshot with this zxid.
     pub fn path_of(&self, zxid: Zxid) -> PathBuf {
         SnapshotTarget::new(&self.directory, zxid, self.compression).path()

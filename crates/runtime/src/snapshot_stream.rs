@@ -10,6 +10,8 @@ use zebu_storage::format::snapshot::{append_node, begin_stream, end_stream};
 use zebu_storage::{ContentLimits, RecoveryTarget, StreamDecoder, StreamFlaw, StreamProgress};
 use zebu_tree::{Tree, TreeOptions, WalkProgress, Walker};
 
+use crate::snapshot_task::SLICE_BYTES;
+
 /// The progress of sending a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendProgress {
@@ -52,7 +54,8 @@ impl SnapshotSender {
         SnapshotSender { walker: tree.walker(), head, generation: replica.generation() }
     }
 
-    /// Encodes about `nodes_max` nodes. Transactions may be applied before the next slice.
+    /// Encodes about `nodes_max` nodes, and 2 MiB with the node that exceeds them. Transactions may be applied
+    /// before the next slice.
     pub fn next_slice(
         &mut self,
         replica: &Replica,
@@ -63,9 +66,11 @@ impl SnapshotSender {
         if replica.generation() != self.generation {
             return Err(StreamAbort::Replaced);
         }
-        let progress = self.walker.next_slice(replica.tree(), nodes_max, &mut |path, data, acl, stat| {
-            append_node(path, data, acl, stat, out);
-        });
+        let tree = replica.tree();
+        let progress =
+            self.walker.next_bounded_slice(tree, nodes_max, SLICE_BYTES, &mut |path, data, acl, stat| {
+                append_node(path, data, acl, stat, out);
+            });
         match progress {
             WalkProgress::More => Ok(SendProgress::More),
             WalkProgress::Void => Err(StreamAbort::Void),

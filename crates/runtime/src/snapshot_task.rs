@@ -11,6 +11,13 @@ use zebu_tree::{WalkProgress, Walker};
 
 use crate::snapshot_store::{SnapshotHead, SnapshotStore};
 
+/// Bytes of a node in a snapshot file beside its path and data, at most.
+pub const NODE_BYTES: u64 = 100;
+
+/// Bytes of paths and data that are copied under one hold of the lock. The last node may exceed them: a node
+/// is copied in one piece, and 500 nodes of a megabyte would hold the lock for a second.
+pub(crate) const SLICE_BYTES: usize = 2 << 20;
+
 /// The progress of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SnapshotStep {
@@ -23,15 +30,58 @@ pub enum SnapshotStep {
     /// A session ended without a list of its ephemeral nodes, so no replay would make the snapshot exact. The
     /// file is removed.
     Invalidated,
+    /// The next slice would take bytes that must stay free. The file is removed.
+    NoRoom,
 }
 
-/// One node, copied from the tree.
+/// One node, copied from the tree. Its path and data are in the buffers of the slice.
 #[derive(Debug)]
 struct CopiedNode {
-    path: Box<str>,
-    data: Option<Box<[u8]>>,
+    path_length: usize,
+    data_length: Option<usize>,
     acl: i64,
     stat: StatPersisted,
+}
+
+/// The nodes that were copied under one hold of the lock, in the order of the walk.
+#[derive(Debug, Default)]
+struct CopiedSlice {
+    nodes: Vec<CopiedNode>,
+    paths: String,
+    data: Vec<u8>,
+}
+
+impl CopiedSlice {
+    fn push(&mut self, path: &str, data: Option<&[u8]>, acl: i64, stat: &StatPersisted) {
+        self.paths.push_str(path);
+        self.data.extend_from_slice(data.unwrap_or_default());
+        let (path_length, data_length) = (path.len(), data.map(<[u8]>::len));
+        self.nodes.push(CopiedNode { path_length, data_length, acl, stat: *stat });
+    }
+
+    /// The bytes of the slice in a file without compression, at most.
+    fn encoded_bytes(&self) -> u64 {
+        (self.paths.len() + self.data.len()) as u64 + self.nodes.len() as u64 * NODE_BYTES
+    }
+
+    fn write<D: Disk>(&self, writer: &mut SnapshotWriter<D>) -> Result<(), SnapshotError> {
+        let (mut paths, mut all_data) = (self.paths.as_str(), self.data.as_slice());
+        for node in &self.nodes {
+            let (path, other_paths) = paths.split_at(node.path_length);
+            let (data, other_data) = all_data.split_at(node.data_length.unwrap_or_default());
+            (paths, all_data) = (other_paths, other_data);
+            writer.node(path, node.data_length.map(|_| data), node.acl, &node.stat)?;
+        }
+        Ok(())
+    }
+
+    /// Empties the buffers, and returns the memory of a large slice.
+    fn clear(&mut self) {
+        self.nodes.clear();
+        self.paths.clear();
+        self.data.clear();
+        self.data.shrink_to(SLICE_BYTES);
+    }
 }
 
 /// The result of copying a slice.
@@ -52,8 +102,10 @@ pub struct SnapshotTask<D: Disk> {
     /// The file, from the first slice on.
     writer: Option<SnapshotWriter<D>>,
     head: Option<SnapshotHead>,
-    slice: Vec<CopiedNode>,
+    slice: CopiedSlice,
     copied: Copied,
+    /// The bytes that must stay free on the file system.
+    reserved_bytes: u64,
 }
 
 impl<D: Disk> SnapshotTask<D> {
@@ -67,14 +119,20 @@ impl<D: Disk> SnapshotTask<D> {
             walker: tree.walker(),
             writer: None,
             head: Some(SnapshotHead::of(tree)),
-            slice: Vec::new(),
+            slice: CopiedSlice::default(),
             copied: Copied::More,
+            reserved_bytes: 0,
         }
     }
 
     /// The last applied transaction at the beginning of the snapshot.
     pub fn zxid(&self) -> Zxid {
         self.zxid
+    }
+
+    /// Sets the bytes that must stay free on the file system from the next slice on.
+    pub fn reserve(&mut self, bytes: u64) {
+        self.reserved_bytes = bytes;
     }
 
     /// Creates the file. The replica is not needed.
@@ -85,16 +143,17 @@ impl<D: Disk> SnapshotTask<D> {
         Ok(())
     }
 
-    /// Copies about `nodes_max` nodes.
+    /// Copies about `nodes_max` nodes, and 2 MiB with the node that exceeds them.
     pub fn copy_slice(&mut self, replica: &Replica, nodes_max: usize) {
         if replica.generation() != self.generation {
             self.copied = Copied::TreeReplaced;
             return;
         }
         let (tree, slice) = (replica.tree(), &mut self.slice);
-        let progress = self.walker.next_slice(tree, nodes_max, &mut |path, data, acl, stat| {
-            slice.push(CopiedNode { path: path.into(), data: data.map(Box::from), acl, stat: *stat });
-        });
+        let progress =
+            self.walker.next_bounded_slice(tree, nodes_max, SLICE_BYTES, &mut |path, data, acl, stat| {
+                slice.push(path, data, acl, stat);
+            });
         self.copied = match progress {
             WalkProgress::More => Copied::More,
             WalkProgress::Done => Copied::Done { last_zxid: tree.last_zxid(), digest: tree.digest() },
@@ -106,9 +165,13 @@ impl<D: Disk> SnapshotTask<D> {
     pub fn write_slice(&mut self) -> Result<SnapshotStep, SnapshotError> {
         self.create()?;
         let Some(mut writer) = self.writer.take() else { return Ok(SnapshotStep::TreeReplaced) };
-        for node in self.slice.drain(..) {
-            writer.node(&node.path, node.data.as_deref(), node.acl, &node.stat)?;
+        let needed = self.reserved_bytes.saturating_add(self.slice.encoded_bytes());
+        if self.store.free_bytes().is_some_and(|free| free < needed) {
+            writer.abandon()?;
+            return Ok(SnapshotStep::NoRoom);
         }
+        self.slice.write(&mut writer)?;
+        self.slice.clear();
         match self.copied {
             Copied::More => {
                 self.writer = Some(writer);

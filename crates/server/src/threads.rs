@@ -1,6 +1,7 @@
 //! The threads of a server besides the network threads: started together, and joined at the end.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -27,6 +28,8 @@ pub(crate) struct StorageFiles {
     pub(crate) snapshots: SnapshotStore<FileDisk>,
     pub(crate) directories: Directories,
     pub(crate) origin: DirectoryOrigin,
+    /// Snapshots that the start could not use.
+    pub(crate) rejected: Vec<PathBuf>,
 }
 
 /// Resolves when the core has ended; an error if it panicked.
@@ -62,12 +65,12 @@ impl ServerThreads {
         reply_sender: ReplySender,
         files: StorageFiles,
     ) -> io::Result<(ServerThreads, CoreExit)> {
-        let StorageFiles { disk, snapshots, directories, origin } = files;
+        let StorageFiles { disk, snapshots, directories, origin, rejected } = files;
         let audit = shared.audit.clone().map(AuditThread::start).transpose()?;
         let room = room_keeper(&shared, &directories);
         let (disk, disk_thread) = start_disk_thread(shared.clone(), disk, room)?;
         let (snapshots, snapshot_thread) = snapshotter::start_snapshot_thread(shared.clone(), snapshots)?;
-        let purging = purger::start_purge_thread(shared.clone(), directories.clone(), origin)?;
+        let purging = purger::start_purge_thread(shared.clone(), directories.clone(), origin, rejected)?;
         let (config_files, files_thread) =
             ConfigFileWriter::start(shared.clone(), dynamic_config::dynamic_config_files(&shared.config))?;
         shared.set_operator_snapshots(Some(snapshots.clone()));

@@ -6,6 +6,7 @@
 
 mod crash;
 mod inode;
+mod space;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -14,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use crash::Crash;
 
-use crate::disk::{Access, Disk, DiskFile, LockRefused, ReadAt};
+use crate::disk::{Access, Disk, DiskFile, DiskSpace, LockRefused, ReadAt};
 use inode::{Inode, UnsyncedChange};
 
 /// A change of a directory's names that is not durable yet.
@@ -63,6 +64,8 @@ struct CrashDiskState {
     inodes: Vec<Inode>,
     directories: BTreeMap<PathBuf, Names>,
     locks: BTreeMap<PathBuf, String>,
+    /// The file systems that have a limit, and their bytes.
+    capacities: BTreeMap<PathBuf, u64>,
     power: PowerSupply,
     operations: u64,
     /// So many reads succeed, then one fails.
@@ -111,6 +114,7 @@ impl CrashDisk {
             inodes: Vec::new(),
             directories: BTreeMap::new(),
             locks: BTreeMap::new(),
+            capacities: BTreeMap::new(),
             power: PowerSupply::On,
             operations: 0,
             unreadable_after: None,
@@ -468,6 +472,10 @@ impl Disk for CrashDisk {
             state.sync_names(directory);
             Ok(())
         })
+    }
+
+    fn space(&self, directory: &Path) -> io::Result<Option<DiskSpace>> {
+        self.space_of(directory)
     }
 
     fn lock(&self, path: &Path, holder: &str) -> Result<CrashDiskLock, LockRefused> {

@@ -39,7 +39,7 @@ pub use format::snapshot::{
 pub use install::{InstallError, ReceivedSnapshot, SnapshotInstall};
 pub use log_reader::{DiffLimits, LogEntry, LogReader, read_after};
 pub use log_writer::{ForceSync, LogError, LogOptions, LogWriter, SyncWatermarks};
-pub use purge::{PurgeReport, purge, purge_for_room};
+pub use purge::{PurgeReport, Retention, purge, purge_for_room, purge_to};
 pub use quarantine::quarantine;
 pub use recovery::{
     DroppedTail, EmptySnapshots, RecoveredState, RecoveryError, RecoveryOptions, RecoveryProgress,

@@ -26,25 +26,60 @@ pub struct PurgeReport {
     pub removed: Vec<PathBuf>,
 }
 
+/// The snapshots that a purge keeps, with the logs that they need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention<'a> {
+    snapshots: usize,
+    /// Snapshots that the last start could not use. A purge reads checksums and not the tree, so they may look
+    /// valid, and an older snapshot is the one that the next start needs.
+    rejected: &'a [PathBuf],
+}
+
+impl<'a> Retention<'a> {
+    /// So many snapshots, and at least three.
+    pub fn newest(snapshots: usize) -> Retention<'a> {
+        Retention { snapshots: snapshots.max(RETAIN_MIN), rejected: &[] }
+    }
+
+    /// Only the least from which a server can start: one snapshot. For a disk with little room.
+    pub fn least(self) -> Retention<'a> {
+        Retention { snapshots: 1, ..self }
+    }
+
+    /// Does not count these files.
+    pub fn without(self, rejected: &'a [PathBuf]) -> Retention<'a> {
+        Retention { rejected, ..self }
+    }
+}
+
 /// Keeps the newest `retain` valid snapshots (at least three) and all logs that they need.
 pub fn purge<D: Disk>(disk: &D, directories: &Directories, retain: usize) -> Result<PurgeReport, IoFailure> {
-    purge_to(disk, directories, retain.max(RETAIN_MIN))
+    purge_to(disk, directories, Retention::newest(retain))
 }
 
 /// Keeps the newest valid snapshot and the logs that it needs: the least from which a server can start. The
 /// disk has little room.
 pub fn purge_for_room<D: Disk>(disk: &D, directories: &Directories) -> Result<PurgeReport, IoFailure> {
-    purge_to(disk, directories, 1)
+    purge_to(disk, directories, Retention::newest(1).least())
 }
 
-fn purge_to<D: Disk>(disk: &D, directories: &Directories, retain: usize) -> Result<PurgeReport, IoFailure> {
+/// Removes all files that this retention does not keep.
+pub fn purge_to<D: Disk>(
+    disk: &D,
+    directories: &Directories,
+    retention: Retention<'_>,
+) -> Result<PurgeReport, IoFailure> {
     let mut report = PurgeReport::default();
     let snapshots = directories.snapshots();
     let files = list(disk, &snapshots)?;
     let mut oldest = None;
     for file in files.iter().filter(|file| file.name.spelling != NameSpelling::Unfinished) {
-        if report.kept.len() == retain {
+        if report.kept.len() == retention.snapshots {
             break;
+        }
+        if retention.rejected.contains(&file.path) {
+            report.invalid.push((file.path.clone(), "the last start could not use it".to_owned()));
+            continue;
         }
         match validate(disk, &file.path)? {
             Ok(_) => {

@@ -25,12 +25,19 @@ impl<D: Disk> ReserveFile<D> {
     /// Finds the reserve that an earlier process has left.
     pub fn open(disk: D, directory: PathBuf) -> Result<ReserveFile<D>, IoFailure> {
         let mut reserve = ReserveFile { disk, directory, length: 0 };
-        let path = reserve.path();
-        if reserve.disk.exists(&path).during("look for", &path)? {
-            let file = reserve.disk.open(&path, Access::Read).during("open", &path)?;
-            reserve.length = file.length().during("read", &path)?;
-        }
+        reserve.refresh()?;
         Ok(reserve)
+    }
+
+    /// Reads the length again: an operator may remove the file at any time.
+    pub fn refresh(&mut self) -> Result<(), IoFailure> {
+        let path = self.path();
+        self.length = 0;
+        if self.disk.exists(&path).during("look for", &path)? {
+            let file = self.disk.open(&path, Access::Read).during("open", &path)?;
+            self.length = file.length().during("read", &path)?;
+        }
+        Ok(())
     }
 
     /// The bytes that it occupies.

@@ -39,6 +39,8 @@ pub struct Walker {
     visited: Vec<u64>,
     /// The parent visited last in this slice, with its path: siblings are often adjacent.
     parent: (NodeId, String),
+    /// Bytes of paths and data that this slice may still visit.
+    bytes_left: usize,
 }
 
 impl Tree {
@@ -52,6 +54,7 @@ impl Tree {
             end_slot: slots,
             visited: vec![0; slots.div_ceil(64)],
             parent: (NodeId::NONE, String::new()),
+            bytes_left: 0,
         }
     }
 }
@@ -59,26 +62,41 @@ impl Tree {
 impl Walker {
     /// Visits about `max_nodes` nodes (a few more if ancestors are missing). The tree is that of the start.
     pub fn next_slice(&mut self, tree: &Tree, max_nodes: usize, sink: NodeSink<'_>) -> WalkProgress {
+        self.next_bounded_slice(tree, max_nodes, usize::MAX, sink)
+    }
+
+    /// Like [`Walker::next_slice`], but ends also after `max_bytes` bytes of paths and data. Only the last
+    /// node exceeds them.
+    pub fn next_bounded_slice(
+        &mut self,
+        tree: &Tree,
+        max_nodes: usize,
+        max_bytes: usize,
+        sink: NodeSink<'_>,
+    ) -> WalkProgress {
         if tree.unlisted_ends != self.unlisted_ends {
             return WalkProgress::Void;
         }
         // Transactions between the slices can have given the slot to another node.
         self.parent.0 = NodeId::NONE;
+        self.bytes_left = max_bytes.max(1);
         let slice_end = self.next_slot.saturating_add(max_nodes.max(1)).min(self.end_slot);
         while self.next_slot < slice_end {
-            let slot = self.next_slot;
-            self.next_slot += 1;
-            if let Some((id, _)) = tree.nodes.at_slot(slot)
+            if let Some((id, _)) = tree.nodes.at_slot(self.next_slot)
                 && tree.nodes.birth(id) < self.end_birth
+                && !self.visit_with_ancestors(tree, id, sink)
             {
-                self.visit_with_ancestors(tree, id, sink);
+                // The next slice begins at the same slot: some ancestors of its node are visited now.
+                return WalkProgress::More;
             }
+            self.next_slot += 1;
         }
         if self.next_slot == self.end_slot { WalkProgress::Done } else { WalkProgress::More }
     }
 
-    /// Ancestors are older than the node, so they existed at the start too.
-    fn visit_with_ancestors(&mut self, tree: &Tree, id: NodeId, sink: NodeSink<'_>) {
+    /// Ancestors are older than the node, so they existed at the start too. Returns false if the bytes of the
+    /// slice ended before the node.
+    fn visit_with_ancestors(&mut self, tree: &Tree, id: NodeId, sink: NodeSink<'_>) -> bool {
         let mut due = Vec::new();
         let mut at = id.some();
         while let Some(id) = at.filter(|&id| !self.is_visited(id)) {
@@ -86,15 +104,21 @@ impl Walker {
             at = tree.nodes.get(id).parent.some();
         }
         for id in due.into_iter().rev() {
+            if self.bytes_left == 0 {
+                return false;
+            }
             self.mark_visited(id);
             self.visit(tree, id, sink);
         }
+        true
     }
 
     fn visit(&mut self, tree: &Tree, id: NodeId, sink: NodeSink<'_>) {
         let node = tree.nodes.get(id);
         let acl = tree.acls.id(tree.nodes.traits(node).acl);
+        let data_length = tree.nodes.data(node).map_or(0, <[u8]>::len);
         let Some(parent) = node.parent.some() else {
+            self.bytes_left = self.bytes_left.saturating_sub(data_length);
             sink("", tree.nodes.data(node), acl, &tree.nodes.stat(node));
             return;
         };
@@ -105,6 +129,7 @@ impl Walker {
         let length = path.len();
         path.push('/');
         path.push_str(node.name.as_str());
+        self.bytes_left = self.bytes_left.saturating_sub(path.len() + data_length);
         sink(path, tree.nodes.data(node), acl, &tree.nodes.stat(node));
         path.truncate(length);
     }

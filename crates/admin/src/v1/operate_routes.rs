@@ -42,6 +42,7 @@ fn snapshot_problem(denied: SnapshotDenied) -> Problem {
         SnapshotDenied::Off(text) => Problem::new(StatusCode::NOT_IMPLEMENTED, "UNIMPLEMENTED", text),
         SnapshotDenied::TooSoon { text, .. } => Problem::unavailable("THROTTLEDOP", text),
         SnapshotDenied::Busy(text) => Problem::unavailable("THROTTLEDOP", text),
+        SnapshotDenied::NoRoom(text) => Problem::new(StatusCode::INSUFFICIENT_STORAGE, "SYSTEMERROR", text),
         SnapshotDenied::Failed(text) => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "SYSTEMERROR", text),
     }
 }

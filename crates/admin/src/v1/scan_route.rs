@@ -7,7 +7,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use memchr::memmem;
 use serde_json::{Map, Value, json};
-use zebu_server::views::{StatView, TreeWalk, WalkProgress, WalkStep, WalkedNode};
+use zebu_proto::Zxid;
+use zebu_server::views::{StatView, TreeWalk, WalkPlace, WalkProgress, WalkStep, WalkedNode};
 use zebu_tree::Lifetime;
 
 use super::arguments::{check_path, znode_path};
@@ -70,11 +71,22 @@ struct ScanPage {
 /// A page of a walk.
 pub(crate) async fn scan_tree(call: ApiCall) -> Result<Response, Problem> {
     let path = znode_path(&call.rest)?;
-    let known = ["name", "data", "larger", "ephemeral", "after", "limit", "visit", "base64", "acl", "groups"];
+    let known = [
+        "name",
+        "data",
+        "larger",
+        "ephemeral",
+        "after",
+        "afterCzxid",
+        "limit",
+        "visit",
+        "base64",
+        "acl",
+        "groups",
+    ];
     call.arguments.allow_only(&known)?;
     let (filter, form) = (filter_of(&call)?, form_of(&call)?);
-    let after = call.arguments.value("after");
-    after.map(check_path).transpose()?;
+    let after = place_of(&call)?;
     let mut walk = TreeWalk::new(&path, &call.ids.credentials, after);
     let mut page = ScanPage::default();
     let is_done = loop {
@@ -91,6 +103,7 @@ pub(crate) async fn scan_tree(call: ApiCall) -> Result<Response, Problem> {
     };
     let items: Vec<Value> =
         page.items.iter().map(|(path, node, data)| item(&call, form, path, node, data.as_deref())).collect();
+    let next = walk.last().filter(|_| !is_done);
     let object = json!({
         "path": path,
         "zxid": values::hex(call.views.last_zxid().0),
@@ -101,9 +114,21 @@ pub(crate) async fn scan_tree(call: ApiCall) -> Result<Response, Problem> {
         "ephemerals": page.ephemerals,
         "bytes": page.bytes,
         "jumped": walk.has_jumped(),
-        "next": walk.last().filter(|_| !is_done),
+        "next": next.map(|place| &place.path),
+        "nextCzxid": next.and_then(|place| place.czxid).map(|czxid| values::hex(czxid.0)),
     });
     call.json(StatusCode::OK, &object)
+}
+
+/// The place where the page before ended. Without `afterCzxid`, any node with the path is the place.
+fn place_of(call: &ApiCall) -> Result<Option<WalkPlace>, Problem> {
+    let Some(path) = call.arguments.value("after") else { return Ok(None) };
+    check_path(path)?;
+    let czxid = call.arguments.value("afterCzxid").map(|text| {
+        let digits = text.strip_prefix("0x").and_then(|digits| i64::from_str_radix(digits, 16).ok());
+        digits.map(Zxid).ok_or_else(|| Problem::bad_request("afterCzxid is the nextCzxid of a page"))
+    });
+    Ok(Some(WalkPlace { path: path.to_owned(), czxid: czxid.transpose()? }))
 }
 
 fn filter_of(call: &ApiCall) -> Result<ScanFilter, Problem> {

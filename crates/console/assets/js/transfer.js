@@ -12,16 +12,19 @@ const BYTES_PER_MULTI = 400_000;
 /** All pages of a walk. Nodes that are visited twice, because others were deleted, are told once. */
 export async function* walk(/** @type {string} */ path, /** @type {Record<string, any>} */ query, /** @type {AbortSignal} */ signal) {
   let after = null;
+  let afterCzxid = null;
   let jumped = false;
   const seen = new Set();
   for (;;) {
-    const page = await scan(path, { ...query, after }, signal);
+    const page = await scan(path, { ...query, after, afterCzxid }, signal);
     jumped ||= page.jumped;
     page.items = page.items.filter((/** @type {any} */ item) => !seen.has(item.path));
     if (jumped || page.next !== null) page.items.forEach((/** @type {any} */ item) => seen.add(item.path));
     yield page;
     if (page.next === null) return;
     after = page.next;
+    // The console over the client protocol has none.
+    afterCzxid = page.nextCzxid ?? null;
   }
 }
 

@@ -4,7 +4,7 @@
 //! from ZooKeeper is not purged, because its files allow the way back.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{error, info, warn};
 use zebu_storage::disk::{Disk, replace_file};
-use zebu_storage::{Directories, FileDisk, purge, purge_for_room};
+use zebu_storage::{Directories, FileDisk, Retention, purge_to};
 
 use crate::config::PurgeInterval;
 use crate::core::context::ServerContext;
@@ -64,11 +64,13 @@ pub(crate) struct PurgeHandle {
     _requests: Arc<SyncSender<()>>,
 }
 
-/// Logs the purge settings, and starts the thread if the purge is on.
+/// Logs the purge settings, and starts the thread if the purge is on. Snapshots in `rejected` do not count as
+/// retained.
 pub(crate) fn start_purge_thread(
     shared: Arc<ServerContext>,
     directories: Directories,
     origin: DirectoryOrigin,
+    rejected: Vec<PathBuf>,
 ) -> std::io::Result<Option<(PurgeHandle, JoinHandle<()>)>> {
     let storage = &shared.config.storage;
     let retain = storage.snap_retain_count as usize;
@@ -87,9 +89,10 @@ pub(crate) fn start_purge_thread(
     let (requests, received) = sync_channel(1);
     let requests = Arc::new(requests);
     shared.disk_room.set_purge(Arc::downgrade(&requests));
-    let thread = std::thread::Builder::new()
-        .name("zebu-purge".to_owned())
-        .spawn(move || run_purge_thread(&shared.metrics, &directories, retain, every, &received))?;
+    let thread = std::thread::Builder::new().name("zebu-purge".to_owned()).spawn(move || {
+        let retained = Retention::newest(retain).without(&rejected);
+        run_purge_thread(&shared.metrics, &directories, retained, every, &received);
+    })?;
     Ok(Some((PurgeHandle { _requests: requests }, thread)))
 }
 
@@ -105,7 +108,7 @@ enum PurgeExtent {
 fn run_purge_thread(
     metrics: &ServerMetrics,
     directories: &Directories,
-    retain: usize,
+    retained: Retention<'_>,
     every: Duration,
     requests: &Receiver<()>,
 ) {
@@ -120,10 +123,12 @@ fn run_purge_thread(
             next = Instant::now() + every;
         }
         // A purge has no state but the files, so the next one can start after a panic.
-        let Ok(purged) = catch_unwind(AssertUnwindSafe(|| match extent {
-            PurgeExtent::Configured => purge(&FileDisk, directories, retain),
-            PurgeExtent::NeededFilesOnly => purge_for_room(&FileDisk, directories),
-        })) else {
+        let retention = match extent {
+            PurgeExtent::Configured => retained,
+            PurgeExtent::NeededFilesOnly => retained.least(),
+        };
+        let Ok(purged) = catch_unwind(AssertUnwindSafe(|| purge_to(&FileDisk, directories, retention)))
+        else {
             metrics.purge_errors.increment();
             error!(
                 "removing old files failed unexpectedly; trying again next time. Please report the message above"

@@ -89,9 +89,10 @@ pub(crate) fn open_data_dir(config: &ServerConfig, hash_seed: u64) -> Result<Ope
     })?;
     let origin = DirectoryOrigin::detect(directories.data_root());
     let digest_mismatches = recovered.digests.mismatched;
+    let rejected = recovered.rejected.into_iter().map(|rejected| rejected.path).collect();
     let (epochs, recovered) = member.map(|member| (member.epochs, member.recovered)).unzip();
     let disk = DiskWorker::new(directories.clone(), disk_settings, snapshots.clone(), log, epochs);
-    let files = StorageFiles { disk, snapshots, directories, origin };
+    let files = StorageFiles { disk, snapshots, directories, origin, rejected };
     Ok(OpenedDataDir { tree, recovered, files, digest_mismatches, load, locks })
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tracing::{info, warn};
 use zebu_proto::quorum::DiskRoom;
 use zebu_runtime::{DiskEvent, RoomKeeper, RoomReport};
-use zebu_storage::{Disk, IoFailure};
+use zebu_storage::Disk;
 use zebu_zab::PeerEvent;
 
 use crate::core::context::ServerContext;
@@ -25,14 +25,23 @@ pub(super) struct RoomWatch<D: Disk> {
     keeper: RoomKeeper<D>,
     room: DiskRoom,
     reserve_at: Instant,
-    /// Whether the last look failed. One line per series of failures is logged.
-    has_failed: bool,
+    /// Whether the last look, and the last step of the reserve, failed. One line per series of failures is
+    /// logged.
+    is_look_failing: bool,
+    is_reserve_failing: bool,
 }
 
 impl<D: Disk> RoomWatch<D> {
     pub(super) fn new(shared: Arc<ServerContext>, keeper: RoomKeeper<D>) -> RoomWatch<D> {
         let reserve_at = Instant::now() + LOOK_INTERVAL;
-        RoomWatch { shared, keeper, room: DiskRoom::Enough, reserve_at, has_failed: false }
+        RoomWatch {
+            shared,
+            keeper,
+            room: DiskRoom::Enough,
+            reserve_at,
+            is_look_failing: false,
+            is_reserve_failing: false,
+        }
     }
 
     /// Looks before everything in the queue is appended.
@@ -40,10 +49,14 @@ impl<D: Disk> RoomWatch<D> {
         let needed = self.shared.disk_backlog.bytes() as u64 + APPEND_BYTES;
         match self.keeper.look(needed) {
             Ok(report) => {
-                self.has_failed = false;
+                self.is_look_failing = false;
                 self.record(report);
             }
-            Err(error) => self.record_failure(&error),
+            Err(error) => {
+                if !std::mem::replace(&mut self.is_look_failing, true) {
+                    warn!(%error, "the free bytes of the disk are not known");
+                }
+            }
         }
     }
 
@@ -54,8 +67,13 @@ impl<D: Disk> RoomWatch<D> {
         }
         self.reserve_at = Instant::now() + LOOK_INTERVAL;
         // Without a reserve the server goes on: its log has room.
-        if let Err(error) = self.keeper.extend_reserve() {
-            self.record_failure(&error);
+        match self.keeper.extend_reserve() {
+            Ok(_) => self.is_reserve_failing = false,
+            Err(error) => {
+                if !std::mem::replace(&mut self.is_reserve_failing, true) {
+                    warn!(%error, "the reserve of the disk is incomplete");
+                }
+            }
         }
     }
 
@@ -84,10 +102,48 @@ impl<D: Disk> RoomWatch<D> {
         }
         self.shared.inbox.push_control(ControlEvent::Disk(DiskEvent::Peer(PeerEvent::DiskRoom { room })));
     }
+}
 
-    fn record_failure(&mut self, error: &IoFailure) {
-        if !std::mem::replace(&mut self.has_failed, true) {
-            warn!(%error, "the free bytes of the disk are not known, or its reserve is incomplete");
-        }
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
+mod tests {
+    use std::io::ErrorKind;
+
+    use zebu_runtime::RoomSettings;
+    use zebu_storage::crash_disk::CrashDisk;
+    use zebu_storage::{Directories, Missing};
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::config::ServerConfig;
+
+    fn shared() -> Arc<ServerContext> {
+        let config = ServerConfig::built_in();
+        let tree = zebu_tree::Tree::new(zebu_tree::TreeOptions::default());
+        let policy = crate::settings::policy(&config);
+        let replica = zebu_node::Replica::new(tree, policy, zebu_node::AuthEnforcement::Off, 0);
+        Arc::new(ServerContext::new(config, Clock::start(), replica, 0))
+    }
+
+    #[test]
+    fn a_look_that_succeeds_ends_no_failures_of_the_reserve() {
+        let disk = CrashDisk::new();
+        let directories = Directories::new("/data", "/logs");
+        drop(directories.open(&disk, Missing::Create, "test").unwrap());
+        disk.set_capacity(&directories.logs(), 1 << 30);
+        let keeper = RoomKeeper::open(disk.clone(), &directories, RoomSettings::default()).unwrap();
+        let mut watch = RoomWatch::new(shared(), keeper);
+        let step = |watch: &mut RoomWatch<CrashDisk>| {
+            watch.look();
+            watch.reserve_at = Instant::now();
+            watch.keep_reserve();
+        };
+        disk.fail_after(1, ErrorKind::QuotaExceeded);
+        step(&mut watch);
+        assert!(watch.is_reserve_failing);
+        watch.look();
+        assert!(watch.is_reserve_failing && !watch.is_look_failing, "the next failure is the same series");
+        step(&mut watch);
+        assert!(!watch.is_reserve_failing);
     }
 }

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use tracing::{error, info, warn};
 use zebu_proto::Zxid;
 use zebu_proto::quorum::DiskRoom;
-use zebu_runtime::{SnapshotStep, SnapshotStore, SnapshotTask};
-use zebu_storage::{FileDisk, SnapshotError};
+use zebu_runtime::{NODE_BYTES, SnapshotStep, SnapshotStore, SnapshotTask};
+use zebu_storage::{Compression, FileDisk, SnapshotError};
 
 use crate::core::context::ServerContext;
 use crate::views::{OperatorSnapshot, SnapshotRefusal};
@@ -90,62 +90,76 @@ fn run_snapshot_thread(
     requests: &Receiver<SnapshotRequest>,
 ) {
     while let Ok(request) = requests.recv() {
-        if let SnapshotRequest::Operator(reply) = request {
-            let written = catch_unwind(AssertUnwindSafe(|| write_exact_snapshot(shared, store)));
-            let failed = |_| Err(SnapshotRefusal::Failed("the copy failed unexpectedly".to_owned()));
-            let written = written.unwrap_or_else(failed);
-            if let Err(SnapshotRefusal::Failed(_)) = &written {
-                shared.metrics.snapshot_errors.increment();
-            }
-            // The receiver is gone if the operator's connection has ended.
-            let _ = reply.send(written);
-            continue;
-        }
-        if !has_room(shared) {
-            shared.metrics.snapshot_errors.increment();
-            warn!("no snapshot was written: the disk has no room for it; the server goes on with its log");
-            continue;
-        }
-        let started = Instant::now();
-        // The thread only reads the replica, and only writers can poison its lock. The next
-        // snapshot starts from the beginning.
-        let written = catch_unwind(AssertUnwindSafe(|| write_snapshot_with_retries(shared, store)));
-        let Ok(written) = written else {
-            shared.metrics.snapshot_errors.increment();
-            error!(
-                "writing a snapshot failed unexpectedly; the server goes on with its log. Please report the message above"
-            );
-            continue;
-        };
-        match written {
-            Ok(SnapshotStep::TreeReplaced) => {
-                info!("a snapshot was given up: another state took the place of this one")
-            }
-            Ok(SnapshotStep::Invalidated) => warn!(
-                attempts = ATTEMPTS_MAX,
-                "a snapshot was given up: sessions with very many ephemeral nodes ended while it was written"
-            ),
-            Ok(SnapshotStep::More) => unreachable!("a snapshot is written to its end"),
-            Ok(SnapshotStep::Written(zxid)) => {
-                let took_ms = record_duration(shared, started);
-                info!(%zxid, took_ms, "snapshot written");
-                if shared.disk_room.room() != DiskRoom::Enough {
-                    shared.disk_room.request_purge();
-                }
-            }
-            Err(error) => {
-                shared.metrics.snapshot_errors.increment();
-                error!(%error, "no snapshot was written; the server goes on with its log");
-            }
+        match request {
+            SnapshotRequest::Operator(reply) => answer_operator(shared, store, reply),
+            SnapshotRequest::Periodic => write_periodic_snapshot(shared, store),
         }
     }
 }
 
-/// Bytes of a node in a snapshot beside its path and data, about.
-const NODE_BYTES: u64 = 100;
+fn answer_operator(shared: &ServerContext, store: &SnapshotStore<FileDisk>, reply: OperatorReply) {
+    let written = catch_unwind(AssertUnwindSafe(|| write_exact_snapshot(shared, store)));
+    let failed = |_| Err(SnapshotRefusal::Failed("the copy failed unexpectedly".to_owned()));
+    let written = written.unwrap_or_else(failed);
+    if let Err(SnapshotRefusal::Failed(_) | SnapshotRefusal::NoRoom) = &written {
+        shared.metrics.snapshot_errors.increment();
+    }
+    // A refused call may have left files, too: those that were not exact.
+    make_room(shared);
+    // The receiver is gone if the operator's connection has ended.
+    let _ = reply.send(written);
+}
 
-/// Whether the disk has room for a snapshot of the present state.
-fn has_room(shared: &ServerContext) -> bool {
+fn write_periodic_snapshot(shared: &ServerContext, store: &SnapshotStore<FileDisk>) {
+    let started = Instant::now();
+    // The thread only reads the replica, and only writers can poison its lock. The next
+    // snapshot starts from the beginning.
+    let written = catch_unwind(AssertUnwindSafe(|| write_snapshot_with_retries(shared, store)));
+    let Ok(written) = written else {
+        shared.metrics.snapshot_errors.increment();
+        error!(
+            "writing a snapshot failed unexpectedly; the server goes on with its log. Please report the message above"
+        );
+        return;
+    };
+    match written {
+        Ok(SnapshotStep::TreeReplaced) => {
+            info!("a snapshot was given up: another state took the place of this one")
+        }
+        Ok(SnapshotStep::Invalidated) => warn!(
+            attempts = ATTEMPTS_MAX,
+            "a snapshot was given up: sessions with very many ephemeral nodes ended while it was written"
+        ),
+        Ok(SnapshotStep::NoRoom) => {
+            shared.metrics.snapshot_errors.increment();
+            warn!("no snapshot was written: the disk has no room for it; the server goes on with its log");
+        }
+        Ok(SnapshotStep::More) => unreachable!("a snapshot is written to its end"),
+        Ok(SnapshotStep::Written(zxid)) => {
+            let took_ms = record_duration(shared, started);
+            info!(%zxid, took_ms, "snapshot written");
+            make_room(shared);
+        }
+        Err(error) => {
+            shared.metrics.snapshot_errors.increment();
+            error!(%error, "no snapshot was written; the server goes on with its log");
+        }
+    }
+}
+
+/// Lets the purge remove what a new snapshot replaces, if the disk has little room.
+fn make_room(shared: &ServerContext) {
+    if shared.disk_room.room() != DiskRoom::Enough {
+        shared.disk_room.request_purge();
+    }
+}
+
+/// Whether the disk has room for a snapshot of the present state. The size of a compressed file is not known
+/// before it is written.
+fn has_room(shared: &ServerContext, store: &SnapshotStore<FileDisk>) -> bool {
+    if store.compression() != Compression::Plain {
+        return shared.disk_room.has_room_for_snapshot(0);
+    }
     let replica = shared.read_replica();
     let tree = replica.tree();
     let bytes = tree.approximate_data_size() as u64 + tree.node_count() as u64 * NODE_BYTES;
@@ -190,10 +204,14 @@ fn write_exact_snapshot(
     for _ in 0..EXACT_ATTEMPTS_MAX {
         match write_snapshot(shared, store).map_err(failed)? {
             (SnapshotStep::Written(zxid), last) if zxid == last => return Ok(found(zxid)),
+            (SnapshotStep::NoRoom, _) => return Err(SnapshotRefusal::NoRoom),
             // Not exact: the file is good for this server, whose log goes on from it.
             (SnapshotStep::Written(_) | SnapshotStep::Invalidated | SnapshotStep::TreeReplaced, _) => {}
             (SnapshotStep::More, _) => unreachable!("a snapshot is written to its end"),
         }
+    }
+    if !has_room(shared, store) {
+        return Err(SnapshotRefusal::NoRoom);
     }
     let mut task = {
         let replica = shared.read_replica();
@@ -205,8 +223,10 @@ fn write_exact_snapshot(
         task.copy_slice(&replica, usize::MAX);
         task
     };
+    task.reserve(shared.disk_room.bytes_beside_snapshot(shared.disk_room.room()));
     match task.write_slice().map_err(failed)? {
         SnapshotStep::Written(zxid) => Ok(found(zxid)),
+        SnapshotStep::NoRoom => Err(SnapshotRefusal::NoRoom),
         SnapshotStep::More | SnapshotStep::Invalidated | SnapshotStep::TreeReplaced => {
             Err(SnapshotRefusal::KeptChanging)
         }
@@ -218,6 +238,10 @@ fn write_snapshot(
     shared: &ServerContext,
     store: &SnapshotStore<FileDisk>,
 ) -> Result<(SnapshotStep, Zxid), SnapshotError> {
+    if !has_room(shared, store) {
+        return Ok((SnapshotStep::NoRoom, Zxid::ZERO));
+    }
+    let began = shared.disk_room.room();
     let mut task = SnapshotTask::begin(store.clone(), &shared.read_replica());
     task.create()?;
     loop {
@@ -226,6 +250,8 @@ fn write_snapshot(
             task.copy_slice(&replica, SLICE_NODES);
             replica.last_zxid()
         };
+        // The log and other processes take room meanwhile.
+        task.reserve(shared.disk_room.bytes_beside_snapshot(began));
         match task.write_slice()? {
             SnapshotStep::More => std::thread::sleep(SLICE_PAUSE),
             step => return Ok((step, last)),

@@ -143,12 +143,15 @@ impl ServerViews {
                 return Ok(part);
             }
         }
-        self.add_snapshot(path, &mut part);
+        // A call that goes on inside the oldest log does not read its first transaction, which names it.
+        let first = part.reached.map(|(first, _)| first).or_else(|| logs.last().map(|log| log.first));
+        self.add_snapshot(path, first, &mut part);
         Ok(part)
     }
 
-    /// Adds the node as the oldest snapshot has it, if no log tells how it came about.
-    fn add_snapshot(&self, path: &str, part: &mut HistoryPart) {
+    /// Adds the node as the oldest snapshot has it, if no log tells how it came about. `first` is the first
+    /// transaction of the oldest log.
+    fn add_snapshot(&self, path: &str, first: Option<Zxid>, part: &mut HistoryPart) {
         let directory = self.config().storage.snapshot_dir();
         let Ok(files) = snapshot_file::list(&FileDisk, &directory) else { return };
         let Some(file) = files.last() else { return };
@@ -157,7 +160,7 @@ impl ServerViews {
         let read = snapshot_file::load(&FileDisk, &file.path, &mut search);
         if let Some((stat, data)) = search.found {
             let mzxid = Zxid(stat.mzxid);
-            if part.reached.is_none_or(|(first, _)| mzxid < first) {
+            if first.is_none_or(|first| mzxid < first) {
                 part.versions.push(NodeVersion {
                     change: NodeVersionKind::InSnapshot,
                     zxid: mzxid,
@@ -357,5 +360,64 @@ impl SnapshotVisitor for Search<'_> {
             true => Err("the node was not found in the first part of the snapshot".to_owned()),
             false => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
+mod tests {
+    use zebu_proto::txn::CreateTxn;
+    use zebu_runtime::{SnapshotSections, SnapshotStore};
+    use zebu_storage::format::log::{HEADER, append_entry};
+    use zebu_storage::{Compression, Directories};
+    use zebu_tree::{Tree, TreeOptions};
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::config::ServerConfig;
+    use crate::core::context::ServerContext;
+
+    fn create(zxid: i64, path: &str) -> TxnEntry {
+        let header = TxnHeader { session: SessionId(1), cxid: 0, zxid: Zxid(zxid), time_ms: 1 };
+        let (path, acl) = (path.into(), Some(Acl::open().into()));
+        let create = CreateTxn { path, data: None, acl, ephemeral: false, parent_cversion: -1 };
+        TxnEntry { header, txn: Txn::Create(create), digest: None }
+    }
+
+    /// A server whose snapshot and only log both have `/a`, which `/b` follows in the log.
+    fn views(home: &Path, log: &[u8]) -> ServerViews {
+        let mut tree = Tree::new(TreeOptions::default());
+        for entry in [create(1, "/a"), create(2, "/b")] {
+            tree.apply(&entry.header, &entry.txn, &mut |_| ());
+        }
+        let mut config = ServerConfig::built_in();
+        (config.storage.data_dir, config.storage.data_log_dir) = (home.to_owned(), home.to_owned());
+        let directories = Directories::new(home, home);
+        FileDisk.create_directory(&directories.snapshots()).unwrap();
+        let sections = SnapshotSections::None;
+        SnapshotStore::new(FileDisk, &directories, Compression::Plain, sections).write_first(&tree).unwrap();
+        std::fs::write(directories.logs().join("log.1"), log).unwrap();
+        let policy = crate::settings::policy(&config);
+        let replica = zebu_node::Replica::new(tree, policy, zebu_node::AuthEnforcement::Off, 0);
+        let shared = Arc::new(ServerContext::new(config, Clock::start(), replica, 0));
+        ServerViews::new(shared, tokio::runtime::Handle::current())
+    }
+
+    #[tokio::test]
+    async fn a_version_of_the_log_is_not_repeated_from_the_snapshot() {
+        let home = tempfile::tempdir().unwrap();
+        let mut log = HEADER.to_vec();
+        append_entry(&create(1, "/a"), &mut log);
+        let second = log.len() as u64;
+        append_entry(&create(2, "/b"), &mut log);
+        let views = views(home.path(), &log);
+        let changes = |from| {
+            let part = views.node_history("/a", from).unwrap();
+            assert_eq!(part.next, None);
+            part.versions.iter().map(|version| version.change).collect::<Vec<_>>()
+        };
+        assert_eq!(changes(None), [NodeVersionKind::Created]);
+        // The call before ended behind the first transaction.
+        assert_eq!(changes(Some(LogPlace { log: Zxid(1), at: second })), []);
     }
 }

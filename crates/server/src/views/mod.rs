@@ -49,7 +49,7 @@ pub use snapshots::{LastSnapshot, OperatorSnapshot, SnapshotRefusal};
 pub use subtrees::{SubtreeProgress, SubtreeScan};
 pub use top::{LargestNodes, TOP_ENTRIES_MAX, TopView};
 pub use tree_reads::{AclView, DigestView, NodeView, StatView};
-pub use tree_walk::{TreeWalk, WalkProgress, WalkStep, WalkedNode};
+pub use tree_walk::{TreeWalk, WalkPlace, WalkProgress, WalkStep, WalkedNode};
 pub use values::{
     ConnectionView, CoreView, EnvironmentView, LearnerView, ServerStatsView, SessionView, WatchSummaryView,
 };

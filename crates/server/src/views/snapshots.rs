@@ -29,6 +29,12 @@ pub enum SnapshotRefusal {
          server is less busy"
     )]
     KeptChanging,
+    /// The disk has no room for the file.
+    #[error(
+        "the disk of this server has no room for a snapshot; make room, or ask another server. The log is kept, so \
+         nothing is lost"
+    )]
+    NoRoom,
     /// The file could not be written.
     #[error("the snapshot could not be written: {0}")]
     Failed(String),

@@ -84,7 +84,7 @@ impl Process {
                 }
             }
             Err(error) => self.snapshot_failed(&error, core),
-            Ok(SnapshotStep::TreeReplaced | SnapshotStep::Invalidated) => {
+            Ok(SnapshotStep::TreeReplaced | SnapshotStep::Invalidated | SnapshotStep::NoRoom) => {
                 core.trace_line(format_args!("s{} gives up a snapshot", self.server));
             }
         }

@@ -114,6 +114,7 @@ impl CrashDisk {
             inodes,
             directories,
             locks,
+            capacities: state.capacities.clone(),
             power: PowerSupply::On,
             operations: 0,
             unreadable_after: None,
