@@ -150,7 +150,8 @@ fn a_snapshot_that_would_fill_the_disk_is_refused() {
     let (_shell, address) = start(directory.path(), &lines);
     let (mut client, _) = RawClient::open(address).unwrap();
     client.set_patience(TIME_LIMIT);
-    // The log and the reserve leave 26 MiB, of which the snapshot would take 17: less than `disk.stop` is left.
+    // The log and the reserve leave 26 MiB, of which the snapshot would take 17: less than `disk.stop` is
+    // left.
     for number in 0..NODES {
         let body = create_body(&format!("/n{number}"), &[7; 900_000], zebu_proto::Acl::open(), 0);
         assert_eq!(code_of(&mut client, OpCode::Create, body), 0);

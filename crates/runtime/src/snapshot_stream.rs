@@ -54,8 +54,8 @@ impl SnapshotSender {
         SnapshotSender { walker: tree.walker(), head, generation: replica.generation() }
     }
 
-    /// Encodes about `nodes_max` nodes, and 2 MiB with the node that exceeds them. Transactions may be applied
-    /// before the next slice.
+    /// Encodes about `nodes_max` nodes, and 2 MiB with the node that exceeds them. Transactions may be
+    /// applied before the next slice.
     pub fn next_slice(
         &mut self,
         replica: &Replica,

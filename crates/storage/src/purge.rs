@@ -30,8 +30,8 @@ pub struct PurgeReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention<'a> {
     snapshots: usize,
-    /// Snapshots that the last start could not use. A purge reads checksums and not the tree, so they may look
-    /// valid, and an older snapshot is the one that the next start needs.
+    /// Snapshots that the last start could not use. A purge reads checksums and not the tree, so they may
+    /// look valid, and an older snapshot is the one that the next start needs.
     rejected: &'a [PathBuf],
 }
 

@@ -1,5 +1,5 @@
-//! Cached clients over a rolling restart of three Zebu servers. It compares the bytes that the servers send to
-//! caches that follow a feed with those of caches that follow watches and read everything again.
+//! Cached clients over a rolling restart of three Zebu servers. It compares the bytes that the servers send
+//! to caches that follow a feed with those of caches that follow watches and read everything again.
 
 mod counted_stream;
 

@@ -27,7 +27,7 @@ struct State {
     /// No DIFF begins before this transaction.
     floor: Zxid,
     clock_ms: i64,
-    /// What is added to each digest that the leader writes.
+    /// The leader adds this to each digest that it writes.
     digest_error: i64,
     /// Counts the lives of the leader. A connection ends with its life.
     life: u64,

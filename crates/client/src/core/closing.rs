@@ -1,6 +1,6 @@
-//! The end that the application wants: it closes the session, or hands it over to another client. Earlier calls
-//! are answered first. Between two servers of a move the end waits for the next connection, because the session
-//! lives and calls wait there.
+//! The end that the application wants: it closes the session, or hands it over to another client. Earlier
+//! calls are answered first. Between two servers of a move the end waits for the next connection, because the
+//! session lives and calls wait there.
 
 use std::time::Instant;
 

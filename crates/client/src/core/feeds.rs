@@ -65,8 +65,8 @@ impl<T> SessionMachine<T> {
         }
     }
 
-    /// Passes a push to its feed. Pushes for a feed that was closed meanwhile are ignored. The server takes the
-    /// bytes of the whole frame from the credit, header and length included.
+    /// Passes a push to its feed. Pushes for a feed that was closed meanwhile are ignored. The server takes
+    /// the bytes of the whole frame from the credit, header and length included.
     pub(super) fn feed_pushed(&mut self, now: Instant, zxid: i64, body: &Bytes, frame_bytes: usize) {
         if self.feeds.open.is_empty() {
             return;
@@ -81,8 +81,8 @@ impl<T> SessionMachine<T> {
             FeedPush::End(end) => self.feeds.open.remove(&end.feed),
         };
         if let Some(feed) = feed {
-            // The next server must have applied what the feed has shown. A push that does not go on may repeat
-            // a place that the application chose and no server has reached.
+            // The next server must have applied what the feed has shown. A push that does not go on may
+            // repeat a place that the application chose and no server has reached.
             if matches!(&push, FeedPush::Batch(batch) if batch.to > batch.from) {
                 self.event_zxid = self.event_zxid.max(zxid);
             }

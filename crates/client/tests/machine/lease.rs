@@ -346,8 +346,8 @@ fn its_syncs_name_the_root() {
     assert!(bodies.len() >= 2 && bodies.iter().all(|(_, request)| request.body == [0, 0, 0, 1, b'/']));
 }
 
-/// How much is left of the lease when a client dials again that was asked to move, after this time of service,
-/// and that one reply kept on its connection; and how long it stayed there.
+/// How much is left of the lease when a client dials again that was asked to move, after this time of
+/// service, and that one reply kept on its connection; and how long it stayed there.
 fn left_after_a_slow_move(service: Duration, keeps_lease: bool) -> (Duration, Duration) {
     let mut rig = Rig::new("a:1,b:1", |settings| settings.moves = ServerMoves::Follow);
     rig.accept();

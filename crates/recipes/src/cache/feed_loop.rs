@@ -99,7 +99,7 @@ impl FeedLoop<'_> {
             }
             if target.is_some_and(|target| feed.position() >= Some(target)) {
                 target = None;
-                // What is left of a lost connection says nothing of the next one, which begins with `Opened`.
+                // Items of a lost connection say nothing of the next one, which begins with `Opened`.
                 if self.copy.client.state().is_connected() {
                     self.copy.mark_synced();
                 }

@@ -27,8 +27,8 @@ pub enum CacheScope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum CacheWatchMode {
     /// A change feed of the server: after a reconnect the cache gets what it has missed and reads nothing
-    /// again. [`Persistent`](CacheWatchMode::Persistent) with servers that have no feed for this client, until
-    /// the next connection, and for [`CacheScope::Node`].
+    /// again. [`Persistent`](CacheWatchMode::Persistent) with servers that have no feed for this client,
+    /// until the next connection, and for [`CacheScope::Node`].
     #[default]
     Feed,
     /// One persistent watch; with servers before 3.6 one watch per node.
@@ -72,7 +72,8 @@ pub enum CacheWatchMode {
 /// - **Closed client, unreadable root.** [`changes`](Cache::changes) ends, and [`failure`](Cache::failure)
 ///   returns the reason.
 /// - **Unreadable node.** The node and its descendants are left out, see [`unreadable`](Cache::unreadable). A
-///   change of its ACL is noticed at once with a feed, and otherwise with its next change or after a reconnect.
+///   change of its ACL is noticed at once with a feed, and otherwise with its next change or after a
+/// reconnect.
 /// - **Dropped.** The watches are removed, and the feed is closed.
 #[derive(Debug)]
 pub struct Cache {

@@ -1,6 +1,6 @@
-//! G28: a walk over pages of children, or over a scan, shows every node that exists and is readable during the
-//! whole walk exactly once. It shows none twice, and none that did not exist at its page. The client may move
-//! and the tree may change between two pages.
+//! G28: a walk over pages of children, or over a scan, shows every node that exists and is readable during
+//! the whole walk exactly once. It shows none twice, and none that did not exist at its page. The client may
+//! move and the tree may change between two pages.
 
 use std::collections::BTreeMap;
 

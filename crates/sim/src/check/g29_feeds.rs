@@ -1,6 +1,6 @@
 //! G29: a feed shows every committed transaction that changes something below its paths exactly once and in
-//! order, and nothing else. Its batches follow each other, also over lost connections, other servers and other
-//! leaders. A feed with credit at a server without faults catches up (`world/client_feeds`).
+//! order, and nothing else. Its batches follow each other, also over lost connections, other servers and
+//! other leaders. A feed with credit at a server without faults catches up (`world/client_feeds`).
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Each page of children, scan, and list of ClickHouse Keeper shows the state of the zxid in its header: all of
-//! the nodes between the place where it begins and the place of the next page, and nothing else.
+//! Each page of children, scan, and list of ClickHouse Keeper shows the state of the zxid in its header: all
+//! of the nodes between the place where it begins and the place of the next page, and nothing else.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

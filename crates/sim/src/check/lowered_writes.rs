@@ -1,5 +1,5 @@
-//! A private write becomes transactions that every server of ZooKeeper since 3.6 applies: a create, a delete or
-//! a multi. A check stands in a multi only, because those servers cannot read one outside. A multi deletes
+//! A private write becomes transactions that every server of ZooKeeper since 3.6 applies: a create, a delete
+//! or a multi. A check stands in a multi only, because those servers cannot read one outside. A multi deletes
 //! leaves first, because they delete no node with children.
 
 use zebu_proto::client::{KeeperPart, KeeperWrite};

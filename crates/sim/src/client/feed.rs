@@ -1,5 +1,5 @@
-//! The feed of a client: what it asks for, and how far it is. A feed ends with its connection; the client opens
-//! it again behind the last batch, at whichever server it is connected to then.
+//! The feed of a client: what it asks for, and how far it is. A feed ends with its connection; the client
+//! opens it again behind the last batch, at whichever server it is connected to then.
 
 use zebu_client::core::FeedId;
 use zebu_proto::client::feed::FROM_NOW;

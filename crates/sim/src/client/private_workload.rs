@@ -1,5 +1,5 @@
-//! Draws the calls that ZooKeeper does not have: the writes of ClickHouse Keeper, alone and in multis, deletes
-//! of subtrees, and lists.
+//! Draws the calls that ZooKeeper does not have: the writes of ClickHouse Keeper, alone and in multis,
+//! deletes of subtrees, and lists.
 
 use zebu_proto::client::read::Watch;
 use zebu_proto::client::{

@@ -1,5 +1,5 @@
-//! A deltree in the model. The request leaves open which nodes go first, so that the model takes them from the
-//! transaction. It checks that each may go at its place, and that none is left that has to go.
+//! A deltree in the model. The request leaves open which nodes go first, so that the model takes them from
+//! the transaction. It checks that each may go at its place, and that none is left that has to go.
 
 use zebu_proto::client::DeleteTreeRequest;
 use zebu_proto::txn::Txn;

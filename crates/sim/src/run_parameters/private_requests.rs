@@ -1,5 +1,5 @@
-//! Draws how often clients send requests that ZooKeeper does not have: those of ClickHouse Keeper, and those of
-//! Zebu for long lists, subtrees and feeds. Most calls stay those of ZooKeeper.
+//! Draws how often clients send requests that ZooKeeper does not have: those of ClickHouse Keeper, and those
+//! of Zebu for long lists, subtrees and feeds. Most calls stay those of ZooKeeper.
 
 use zebu_node::{CLIENT_PACKET_MAX, ListingSettings};
 use zebu_tree::SortLimits;

@@ -1,5 +1,5 @@
-//! Voters that a new leader waits for. After an election some of them join a moment later than the quorum. Until
-//! initLimit has passed, or until they have come and gone, they count as having room on their disks.
+//! Voters that a new leader waits for. After an election some of them join a moment later than the quorum.
+//! Until initLimit has passed, or until they have come and gone, they count as having room on their disks.
 
 use std::collections::BTreeSet;
 

@@ -22,8 +22,8 @@ const SLOW_FACTOR: i64 = 4;
 const SLOW_SAMPLES_MIN: usize = 3;
 
 impl Leader {
-    /// Whether a quorum of voters has room, of those that are connected or may still join. Without a full disk
-    /// the answer is yes.
+    /// Whether a quorum of voters has room, of those that are connected or may still join. Without a full
+    /// disk the answer is yes.
     pub(crate) fn quorum_has_room(&self, state: &ZabState) -> bool {
         let own = state.disk_health.room;
         if own != DiskRoom::Full && self.followers().all(|(_, learner)| learner.room != DiskRoom::Full) {

@@ -1,5 +1,5 @@
-//! The feeds of a server, as its feed tasks move them: outside of the core, with pauses between the look at the
-//! history and the push. Older transactions come from the log files.
+//! The feeds of a server, as its feed tasks move them: outside of the core, with pauses between the look at
+//! the history and the push. Older transactions come from the log files.
 
 use zebu_node::feed::{FEED_BATCH_BYTES, FeedCursor, FeedKey, FeedProgress, FeedSource, FeedTxn};
 use zebu_proto::Zxid;
