@@ -153,7 +153,8 @@ fn a_snapshot_that_would_fill_the_disk_is_refused() {
     // The log and the reserve leave 26 MiB, of which the snapshot would take 17: less than `disk.stop` is
     // left.
     for number in 0..NODES {
-        let body = create_body(&format!("/n{number}"), &[7; 900_000], zebu_proto::Acl::open(), 0);
+        let path = format!("/n{number}");
+        let body = create_body(&path, &[7; 900_000], zebu_proto::Acl::open(), 0);
         assert_eq!(code_of(&mut client, OpCode::Create, body), 0);
     }
     assert_eq!(state(address).as_deref(), Some("0"));

@@ -31,6 +31,8 @@ const LISTS_MAX: usize = 8;
 const LISTS_BYTES_MAX: usize = 160 << 20;
 /// A list that is not read is kept for this time.
 const LIST_AGE_MAX: Duration = Duration::from_secs(60);
+/// Names whose numbers are read before other requests get their turn.
+const NAMES_PER_TURN: usize = 20_000;
 /// Comparisons with a pattern before other requests get their turn.
 const WORK_PER_TURN: usize = 4 << 20;
 
@@ -168,7 +170,7 @@ pub(crate) async fn read_listing(call: ApiCall) -> Result<Response, Problem> {
 /// The sequential names with the lowest numbers.
 async fn lowest_sequences(list: &NameList, count: usize) -> LowestSequences {
     let mut lowest = LowestSequences::new(count);
-    for part in list.names.chunks(MATCHES_PER_TURN) {
+    for part in list.names.chunks(NAMES_PER_TURN) {
         part.iter().for_each(|name| lowest.offer(name));
         tokio::task::yield_now().await;
     }

@@ -64,7 +64,7 @@ pub(super) async fn scan_subtree(copy: &CacheCopy, top: &str, at_least: i64) -> 
 
 impl SubtreeScan {
     fn store(&mut self, copy: &CacheCopy, entry: ScanEntry) {
-        let ScanEntry { path, stat, data } = entry;
+        let ScanEntry { path, stat, data, .. } = entry;
         if self.damaged.last().is_some_and(|above| child_towards(above, &path).is_some()) {
             return;
         }
