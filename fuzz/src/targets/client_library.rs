@@ -74,6 +74,7 @@ fn request() -> SessionRequest {
         body: Bytes::from_static(b"\0\0\0\x02/a\0"),
         watch: None,
         disconnects_seen: 0,
+        connection: None,
     }
 }
 

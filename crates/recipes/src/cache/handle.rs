@@ -73,7 +73,7 @@ pub enum CacheWatchMode {
 ///   returns the reason.
 /// - **Unreadable node.** The node and its descendants are left out, see [`unreadable`](Cache::unreadable). A
 ///   change of its ACL is noticed at once with a feed, and otherwise with its next change or after a
-/// reconnect.
+///   reconnect.
 /// - **Dropped.** The watches are removed, and the feed is closed.
 #[derive(Debug)]
 pub struct Cache {

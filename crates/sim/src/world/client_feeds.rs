@@ -34,7 +34,8 @@ impl World {
         it.outstanding += 1;
         it.waiting.push_back(call);
         let instant = it.instant(self.core.now);
-        let request = SessionRequest { op, body: body.into(), watch: None, disconnects_seen };
+        let request =
+            SessionRequest { op, body: body.into(), watch: None, disconnects_seen, connection: None };
         it.session.open_feed(instant, request, id, call);
     }
 
