@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     fn answer(server: &str, zxid: i64) -> ServerReply {
-        ServerReply { zxid, code: 0, body: Default::default(), server: server.into() }
+        ServerReply { zxid, code: 0, body: Default::default(), server: server.into(), connection: 1 }
     }
 
     #[test]
