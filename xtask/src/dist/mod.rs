@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     /// Packages for Debian too, by dpkg-deb
     #[arg(long)]
     deb: bool,
-    /// The maintainer that the packages name: "NAME <ADDRESS>" [default: DEBFULLNAME and DEBEMAIL]
+    /// The maintainer that the packages name: `NAME <ADDRESS>` [default: DEBFULLNAME and DEBEMAIL]
     #[arg(long, value_name = "MAINTAINER")]
     maintainer: Option<String>,
     /// Make the files a second time from the same binary and compare them byte by byte
