@@ -92,5 +92,6 @@ fn was_asked_for_elsewhere(checker: &Checker, closing: &ConnectionClose) -> bool
 
 fn has_seen_later(checker: &Checker, client: usize, applied: i64) -> bool {
     let is_later = |view: &SessionView| view.seen.max(view.seen_in_log) > applied;
-    checker.sessions.values().any(|view| view.client == client && is_later(view))
+    checker.fed[client] > applied
+        || checker.sessions.values().any(|view| view.client == client && is_later(view))
 }

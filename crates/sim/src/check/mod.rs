@@ -118,6 +118,8 @@ pub(crate) struct Checker {
     pub(crate) quiet: g17_session_liveness::UndisturbedClients,
     /// Connections that each client has opened.
     pub(crate) dials: Vec<u64>,
+    /// The last zxid that a feed has shown to each client. The next server must have applied it.
+    pub(crate) fed: Vec<i64>,
     /// Whether the end of a leader is the only fault so far.
     pub(crate) only_leader_ends: bool,
     pub(crate) room: g27_room_on_disk::RoomOnDisks,
@@ -160,6 +162,7 @@ impl Checker {
             watches: watches::ClientWatches::default(),
             quiet: g17_session_liveness::UndisturbedClients::new(servers, clients),
             dials: vec![0; clients],
+            fed: vec![0; clients],
             only_leader_ends: limits.kinds.only_leader_ends,
             room: g27_room_on_disk::RoomOnDisks::new(limits.kinds.little_room, limits.tick),
             walks: g28_listing_walks::ListingWalks::default(),

@@ -74,6 +74,8 @@ impl World {
                 let verdict = g29_feeds::check_batch(&self.core.checker, client, &feed.open, &batch);
                 feed.open.after = batch.to;
                 self.core.checker.report(verdict);
+                let fed = &mut self.core.checker.fed[client];
+                *fed = (*fed).max(batch.to);
                 self.core.mix(batch.to as u64 ^ batch.records.len() as u64);
                 self.core.trace_line(format_args!(
                     "c{client} is fed from {:#x} to {:#x}: {} records",
