@@ -99,7 +99,7 @@ impl SubtreeDelete<'_> {
         let mut path = self.request.root.to_string();
         let Some(top) = tree.find(&path) else {
             // Its creation is pending.
-            self.more = matches!(self.visit_root(stage, &path)?, VisitedNode::Full);
+            self.more |= matches!(self.visit_root(stage, &path)?, VisitedNode::Full);
             return Ok(());
         };
         let mut at = self.descend(tree, top, &mut path);

@@ -125,6 +125,18 @@ fn pending_requests_are_seen() {
 }
 
 #[test]
+fn a_pending_root_with_pending_children_is_for_the_next_request() {
+    let mut world = sample();
+    world.prepare(create("/n"));
+    world.prepare(create("/n/m"));
+    let txn = world.prepare(WriteRequest::DeleteTree(request("/n", 9)));
+    assert_eq!(reply(&txn), DeleteTreeReply { deleted: 0, more: true });
+    world.apply_pending();
+    assert_eq!(run(&mut world, request("/n", 9)), DeleteTreeReply { deleted: 2, more: false });
+    assert!(!world.exists("/n"));
+}
+
+#[test]
 fn permissions_and_special_nodes_are_checked() {
     let mut world = sample();
     world.ok(set_acl("/a/e", vec![Acl::new(31 & !8, "world", "anyone")], -1));
