@@ -77,6 +77,31 @@ fn an_edit_keeps_the_line_ends_of_the_data() {
     assert_eq!(scene.browser.errors(), Vec::<String>::new());
 }
 
+/// Behind the dialog, the page shows another node by then.
+#[test]
+fn a_dialog_ends_when_the_reader_goes_back() {
+    let Some(mut scene) = Scene::empty("") else { return };
+    create(&mut scene.client, "/a", b"of a", PERSISTENT);
+    create(&mut scene.client, "/b", b"of b", PERSISTENT);
+    scene.browser.open("tree?path=/b&lang=en");
+    unlock(&scene.browser);
+    scene.browser.wait_text("pre.data", "of b");
+    scene.browser.script(
+        "history.pushState(null, '', 'tree?path=/a&lang=en'); dispatchEvent(new PopStateEvent('popstate'))",
+    );
+    scene.browser.wait_text("pre.data", "of a");
+    scene.browser.click("#node-edit");
+    scene.browser.fill("#editor", "changed");
+    scene.browser.click("#edit-review");
+    scene.browser.wait_text(".diff-line.plus", "changed");
+    scene.browser.script("history.back()");
+    scene.browser.wait_text("pre.data", "of b");
+    scene.browser.wait("no dialog", "return document.querySelector('dialog') === null");
+    assert_eq!(data_of(&mut scene, "/a"), b"of a");
+    assert_eq!(data_of(&mut scene, "/b"), b"of b");
+    assert_eq!(scene.browser.errors(), Vec::<String>::new());
+}
+
 #[test]
 fn nodes_are_created_copied_and_deleted_after_a_plan() {
     let Some(mut scene) = Scene::empty("") else { return };

@@ -1,4 +1,5 @@
-// Dialogs and short messages. A dialog gives the focus back to where it was.
+// Dialogs and short messages. A dialog gives the focus back to where it was, and belongs to one address: it closes
+// when the reader goes back or forward, because its deed was meant for the page that was there.
 // @ts-check
 
 import { fill, h, icon } from "./dom.js";
@@ -40,6 +41,7 @@ export function openDialog(title, build, size = "") {
     event.preventDefault();
     close();
   });
+  addEventListener("popstate", close, { signal: ended.signal });
   document.body.append(dialog);
   build(body, foot, close, ended.signal);
   dialog.showModal();

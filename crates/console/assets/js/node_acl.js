@@ -51,7 +51,8 @@ export async function aclTab(/** @type {HTMLElement} */ place, /** @type {any} *
 function editor(/** @type {any} */ pane, /** @type {any} */ read) {
   /** @type {Entry[]} */
   const entries = read.acl.map((/** @type {Entry} */ entry) => ({ ...entry }));
-  openDialog(t("acl.editTitle", { path: shown(pane.path) }), (body, foot, close) => {
+  const path = pane.path;
+  openDialog(t("acl.editTitle", { path: shown(path) }), (body, foot, close) => {
     const list = h("div", { class: "acl-editor" });
     function draw() {
       fill(
@@ -81,7 +82,7 @@ function editor(/** @type {any} */ pane, /** @type {any} */ read) {
       if (!staysAdmin) notify(t("acl.noAdmin"), "bad");
       try {
         const tag = `"${read.stat.aversion}.${read.stat.czxid}"`;
-        await request("PUT", `v1/acl${encodePath(pane.path)}`, { body: JSON.stringify({ acl: entries }), headers: { "if-match": tag } });
+        await request("PUT", `v1/acl${encodePath(path)}`, { body: JSON.stringify({ acl: entries }), headers: { "if-match": tag } });
         notify(t("acl.done"));
         close();
         await pane.load();
@@ -95,7 +96,7 @@ function editor(/** @type {any} */ pane, /** @type {any} */ read) {
         return;
       }
       close();
-      aclTreeDialog(pane.path, entries, () => void pane.load());
+      aclTreeDialog(path, entries, () => void pane.load());
     }
     draw();
     fill(body, h("p", { class: "dim" }, t("acl.help")), list);

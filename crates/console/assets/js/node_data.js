@@ -28,8 +28,8 @@ export class DataTab {
     /** Whether line ends are mixed. */
     this.isMixed = false;
     this.field = /** @type {HTMLTextAreaElement | null} */ (null);
-    /** @type {{tag: string, text: string, bytes: Uint8Array, isHex: boolean, lineEnd: "\n" | "\r\n"}} */
-    this.before = { tag: "", text: "", bytes: this.bytes, isHex: false, lineEnd: "\n" };
+    /** @type {{path: string, tag: string, text: string, bytes: Uint8Array, isHex: boolean, lineEnd: "\n" | "\r\n"}} */
+    this.before = { path: "", tag: "", text: "", bytes: this.bytes, isHex: false, lineEnd: "\n" };
   }
 
   leave() {
@@ -92,7 +92,7 @@ export class DataTab {
     const isHex = lineEnd === null;
     const text = isHex ? toHex(this.bytes) : toField(this.guess.text);
     this.isMixed = isText && isHex;
-    this.before = { tag: this.pane.node.tag, text, bytes: this.bytes, isHex, lineEnd: lineEnd ?? "\n" };
+    this.before = { path: this.pane.path, tag: this.pane.node.tag, text, bytes: this.bytes, isHex, lineEnd: lineEnd ?? "\n" };
     this.isEditing = true;
     this.field = /** @type {HTMLTextAreaElement} */ (
       h("textarea", { class: "mono editor", id: "editor", spellcheck: "false", "aria-label": t("node.data"), value: text, rows: Math.min(30, Math.max(10, text.split("\n").length + 1)) })
@@ -155,7 +155,7 @@ export class DataTab {
 
   async write(/** @type {Uint8Array} */ bytes) {
     try {
-      await writeData(this.pane.path, toBase64(bytes), this.before.tag);
+      await writeData(this.before.path, toBase64(bytes), this.before.tag);
       notify(t("edit.done"));
       this.leave();
       await this.pane.load();
